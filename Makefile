@@ -1,0 +1,42 @@
+# On a fresh machine (git, make, Python 3.11 or newer): `make run` serves, `make test` proves.
+PYTHON ?= python3
+UV_VERSION := 0.13.7
+BIN := .venv/bin
+
+.PHONY: run test setup check bench lock fmt clean
+
+run: setup ## Set up, then serve with embedded PostgreSQL and Valkey
+	@$(BIN)/dragoman serve
+
+test: setup check ## Formatting, types, import contracts, all tests
+	@$(BIN)/pytest
+
+setup: .venv/.ready ## Make .venv and install what the lock file names
+
+.venv/.ready: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Dragoman needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@echo "Setting up .venv (once; about a minute)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { echo "python3 -m venv failed; on Debian: apt-get install python3-venv" >&2; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@VIRTUAL_ENV=.venv $(BIN)/uv pip sync --require-hashes requirements.lock
+	@VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --no-deps --editable .
+	@touch $@
+
+check: setup
+	@$(BIN)/ruff format --check --quiet . || { echo "run: make fmt" >&2; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/basedpyright
+	@$(BIN)/lint-imports --no-cache
+
+bench: setup ## The figures, ratios side by side in one run
+	@$(BIN)/python -m bench
+
+fmt: setup
+	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format .
+
+lock: ## Resolve pyproject.toml anew into requirements.lock
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --all-extras --group dev pyproject.toml --output-file requirements.lock
+
+clean:
+	rm -rf .venv
