@@ -1,0 +1,84 @@
+"""Who is asking, and within which request: passed down, never looked up from a body or a path."""
+
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from enum import StrEnum
+from time import perf_counter
+from typing import Any, NewType
+from uuid import UUID
+
+TenantId = NewType("TenantId", UUID)
+
+
+class Role(StrEnum):
+    """What a principal is in its tenant; Cedar policies say what each may do."""
+
+    SUPER_ADMIN = "super_admin"
+    ORG_ADMIN = "org_admin"
+    OPERATOR = "operator"
+    ANALYST = "analyst"
+    VIEWER = "viewer"
+    AGENT = "agent"
+
+
+class PrincipalType(StrEnum):
+    """A person, a program acting by itself, or a program acting for the tenant."""
+
+    USER = "user"
+    AGENT = "agent"
+    SERVICE = "service"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """An authenticated principal; it comes from credentials only.
+
+    `scopes` is None when the credential does not narrow what the roles allow.
+    """
+
+    tenant: TenantId
+    tenant_slug: str
+    subject: str
+    type: PrincipalType
+    roles: frozenset[Role]
+    credential: str
+    issued_at: float
+    scopes: frozenset[str] | None = None
+    plan: str = "standard"
+
+    @property
+    def platform(self) -> bool:
+        """Whether the caller runs the installation, not only a tenant in it."""
+        return Role.SUPER_ADMIN in self.roles
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """One request through one door: what logs, metrics and response headers need to know of it.
+
+    Mutable on purpose: the layers below the edge leave here what the edge must say in its answer.
+    """
+
+    id: str
+    door: str
+    ip: str = ""
+    correlation_id: str = ""
+    route: str = ""
+    caller: Caller | None = None
+    operation: str = ""
+    response_headers: list[tuple[bytes, bytes]] = field(default_factory=list[tuple[bytes, bytes]])
+    started: float = field(default_factory=perf_counter)
+    span: Any = None
+
+
+_CURRENT: ContextVar[RequestContext | None] = ContextVar("dragoman_request", default=None)
+
+
+def enter_request(request: RequestContext) -> None:
+    """Make this the request of the running asyncio task and of every task it starts."""
+    _CURRENT.set(request)
+
+
+def current_request() -> RequestContext | None:
+    """The request that the running code serves, or None outside one (start-up, background jobs)."""
+    return _CURRENT.get()

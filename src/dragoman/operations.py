@@ -1,0 +1,106 @@
+"""An operation is declared once; every door projects from it.
+
+`memory.add` is one `Operation`. Its tool name on every wire is `memory_add`; REST, OpenAPI, MCP, A2A and the CLI
+read its models, its permission and its annotations from here, so that parity holds by construction.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from dragoman.context import Caller
+
+
+class Input(BaseModel):
+    """What an operation takes: unknown fields are refused, values are frozen."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Output(BaseModel):
+    """What an operation gives."""
+
+    model_config = ConfigDict(frozen=True)
+
+    def without_secrets(self) -> "Output":
+        """What may be kept of it: an output that shows a secret once overrides this."""
+        return self
+
+
+I = TypeVar("I", bound=Input)
+O = TypeVar("O", bound=Output)
+
+
+class Effect(StrEnum):
+    """What running it does to the world; also the annotations of MCP and the method of REST."""
+
+    READ = "read"
+    WRITE = "write"
+    DESTRUCTIVE = "destructive"
+
+
+class RateClass(StrEnum):
+    """Polling is metered apart from work, so that a caller is not starved by asking."""
+
+    WORK = "work"
+    POLL = "poll"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Generic[I, O]):
+    """One thing Dragoman can do: `noun.verb`, its models, and what it takes to be allowed."""
+
+    name: str
+    summary: str
+    input: type[I]
+    output: type[O]
+    permission: str
+    effect: Effect = Effect.READ
+    rate_class: RateClass = RateClass.WORK
+    sensitive: bool = False
+    description: str = ""
+    example: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def tool(self) -> str:
+        """Its name as a tool."""
+        return self.name.replace(".", "_")
+
+    @property
+    def skill(self) -> str:
+        """The noun it belongs to."""
+        return self.name.partition(".")[0]
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes anything."""
+        return self.effect is not Effect.READ
+
+
+Handler = Callable[[Caller, I], Awaitable[O]]
+AnyOperation = Operation[Any, Any]
+
+
+class Handlers:
+    """Which code answers which operation; filled by the composition root, read by the gate and the doors."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[str, Handler[Any, Any]] = {}
+        self._operations: dict[str, AnyOperation] = {}
+
+    def add(self, operation: Operation[I, O], handler: Handler[I, O]) -> None:
+        """Bind an operation; a second binding of the same name is a mistake in the composition root."""
+        if operation.name in self._operations:
+            raise ValueError(f"operation {operation.name} is bound twice")
+        self._operations[operation.name] = operation
+        self._handlers[operation.name] = handler
+
+    def handler(self, operation: Operation[I, O]) -> Handler[I, O]:
+        """The code behind an operation."""
+        return self._handlers[operation.name]
+
+    def __iter__(self) -> Iterator[AnyOperation]:
+        return iter(self._operations.values())
