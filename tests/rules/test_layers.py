@@ -15,6 +15,7 @@ TOUCHES_ENVIRONMENT = (
     "src/dragoman/doors/cli/",
     "src/dragoman/infra/config",
     "src/dragoman/infra/embedded",
+    "src/dragoman/infra/telemetry/",  # prometheus-client takes its directory from nowhere else
 )
 
 
