@@ -1,0 +1,267 @@
+"""One line an event, the same for our code and for every library: JSON for machines, text for a terminal.
+
+    structlog ──┐
+    logging   ──┼─> LogOutput: request fields > JSON > redaction > stream  (and the security file)
+    access_log ─┘
+
+The field names are those that Cloud Logging reads without configuration.
+"""
+
+import logging
+import sys
+import traceback
+from datetime import UTC, datetime
+from pathlib import Path
+from time import time_ns
+from types import TracebackType
+from typing import Any, BinaryIO, Final, Literal, TextIO, cast
+
+import orjson
+import structlog
+
+from dragoman.context import current_request
+from dragoman.infra.telemetry.encoding import encode
+from dragoman.infra.telemetry.files import AppendFile
+from dragoman.infra.telemetry.redaction import known_to_hold_secret, may_hold_secret, redact_line
+from dragoman.infra.telemetry.terminal import render
+
+LogFormat = Literal["auto", "json", "text"]
+
+_LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "warn": 30, "error": 40, "exception": 40, "critical": 50}
+_SEVERITIES: Final = {10: "DEBUG", 20: "INFO", 30: "WARNING", 40: "ERROR", 50: "CRITICAL"}
+# They say on INFO what our own lines say better, or what is said elsewhere.
+_QUIET: Final = ("uvicorn.access", "httpx", "httpcore", "asyncio", "urllib3")
+
+
+class LogOutput:
+    """Where the lines of this process go, and how they look there."""
+
+    def __init__(self, stream: TextIO, *, text: bool, level: int, security: AppendFile | None = None) -> None:
+        self.level = level
+        self._stream = stream
+        self._buffer: BinaryIO | None = getattr(stream, "buffer", None)
+        self._text = text
+        self._colour = text and stream.isatty()
+        self._security = security
+
+    def emit(self, level: int, message: str, fields: dict[str, Any], *, suspect: bool | None = None) -> None:
+        """Write one event; it never raises, since nobody's request may fail because of its log.
+
+        `suspect` is False when the caller has already looked for secrets in what came from outside.
+        """
+        event = {"severity": _severity(level), "time": _now(), "message": message}
+        _add_request(event)
+        event.update(fields)
+        line = encode(event)
+        if suspect is not False:
+            line = redact_line(line)
+        if self._security is not None and event.get("stream") == "security":
+            self._record(self._security, line)
+        if level >= self.level:
+            self._write(line)
+
+    def close(self) -> None:
+        """Close the security file; the stream belongs to the caller."""
+        if self._security is not None:
+            self._security.close()
+
+    def _record(self, file: AppendFile, line: bytes) -> None:
+        try:
+            file.append(line)
+        except OSError as error:
+            # The event itself is in the normal log; that the file lacks it must be seen there too.
+            failure = {"severity": "ERROR", "time": _now(), "message": "security log not written"}
+            self._write(encode({**failure, "error": type(error).__name__, "errno": error.errno}))
+
+    def _write(self, line: bytes) -> None:
+        if self._text:
+            line = render(orjson.loads(line), colour=self._colour).encode()
+        try:
+            if self._buffer is not None:
+                self._buffer.write(line + b"\n")
+                self._buffer.flush()
+            else:
+                self._stream.write(line.decode() + "\n")
+        except (OSError, ValueError):
+            return  # a closed pipe has no reader to tell
+
+
+_second = (0, "1970-01-01T00:00:00")
+_output = LogOutput(sys.stderr, text=False, level=logging.INFO)
+
+
+def configure_logs(
+    *,
+    format: LogFormat,  # noqa: A002 - the name of the setting
+    level: str,
+    security_log: Path | None,
+    stream: TextIO | None = None,
+) -> LogOutput:
+    """Send every log line of this process to `stream` (stderr unless told); a second call replaces the first.
+
+    `auto` is text on a terminal and JSON elsewhere. Events of the stream "security" also go to `security_log`, as
+    JSON and at every level.
+    """
+    global _output  # noqa: PLW0603 - a process has one log, as it has one stderr
+    target = stream or sys.stderr
+    number = _LEVELS[level.lower()]
+    text = format == "text" or (format == "auto" and target.isatty())
+    _output.close()
+    _output = LogOutput(target, text=text, level=number, security=AppendFile(security_log) if security_log else None)
+    structlog.configure(
+        processors=[_from_structlog],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=_Named,
+        cache_logger_on_first_use=False,
+    )
+    _take_over_standard_logging(number)
+    return _output
+
+
+def emit(level: int, message: str, fields: dict[str, Any]) -> None:
+    """Write one event to the log of this process, past structlog: for callers that count microseconds."""
+    _output.emit(level, message, fields)
+
+
+def access_log(  # noqa: PLR0913 - the edge calls it once a request with all it knows
+    *,
+    method: str,
+    path: str,
+    route: str,
+    status: int,
+    duration_s: float,
+    ip: str = "",
+    user_agent: str = "",
+    request_bytes: int | None = None,
+    response_bytes: int | None = None,
+) -> None:
+    """The one line of a finished request. The query string is dropped: it is where people put tokens."""
+    level = logging.INFO if status < 500 else logging.WARNING
+    if level < _output.level:
+        return
+    url = path.partition("?")[0][:1024]
+    agent = user_agent[:256]
+    request: dict[str, Any] = {
+        "requestMethod": method,
+        "requestUrl": url,
+        "status": status,
+        "latency": f"{duration_s:.6f}s",
+        "remoteIp": ip,
+        "userAgent": agent,
+    }
+    if request_bytes is not None:
+        request["requestSize"] = str(request_bytes)
+    if response_bytes is not None:
+        request["responseSize"] = str(response_bytes)
+    _output.emit(
+        level,
+        f"{method} {url} {status}",
+        {"route": route, "httpRequest": request},
+        suspect=_suspect(f"{method} {url} {ip}", agent),
+    )
+
+
+def _suspect(text: str, agent: str) -> bool:
+    # Looking through what strangers wrote costs a fifth of looking through the whole line.
+    request = current_request()
+    if request is not None:
+        text = f"{text} {request.id} {request.correlation_id}"
+        if request.caller is not None and known_to_hold_secret(request.caller.subject):
+            return True
+    return known_to_hold_secret(agent) or may_hold_secret(text)
+
+
+class _Named:
+    """What structlog holds as its logger: only the name matters, the line is written by the processor."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+
+
+def _from_structlog(logger: Any, method: str, event: Any) -> Any:
+    fields = cast("dict[str, Any]", event)
+    message = str(fields.pop("event", ""))
+    stack = _stack_of(fields.pop("exc_info", None))
+    fields.pop("stack_info", None)
+    if stack:
+        fields["stack_trace"] = stack
+    if isinstance(logger, _Named) and logger.name:
+        fields["logger"] = logger.name
+    _output.emit(_LEVELS.get(method, logging.INFO), message, fields)
+    raise structlog.DropEvent
+
+
+class _Bridge(logging.Handler):
+    """Takes the records of the standard library into the same output."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            message = record.getMessage()
+        except (TypeError, ValueError):  # a library's format string and its arguments disagree
+            message = f"{record.msg} {record.args}"
+        fields: dict[str, Any] = {"logger": record.name}
+        stack = _stack_of(record.exc_info)
+        if stack:
+            fields["stack_trace"] = stack
+        _output.emit(record.levelno, message, fields)
+
+
+def _take_over_standard_logging(level: int) -> None:
+    root = logging.getLogger()
+    for handler in [handler for handler in root.handlers if isinstance(handler, _Bridge)]:
+        root.removeHandler(handler)
+    root.addHandler(_Bridge())
+    root.setLevel(level)
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.propagate = True
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(max(level, logging.WARNING))
+
+
+def _add_request(event: dict[str, Any]) -> None:
+    request = current_request()
+    if request is None:
+        return
+    event["request_id"] = request.id
+    if request.correlation_id:
+        event["correlation_id"] = request.correlation_id
+    caller = request.caller
+    if caller is not None:
+        event["tenant"] = caller.tenant_slug
+        event["tenant_id"] = caller.tenant
+        event["subject"] = caller.subject
+    span = request.span
+    if span is not None and span.trace_id:
+        event["logging.googleapis.com/trace"] = span.trace_id
+        event["logging.googleapis.com/spanId"] = span.span_id
+
+
+def _now() -> str:
+    global _second  # noqa: PLW0603 - formatting the date anew for every line costs more than writing the line
+    second, micros = divmod(time_ns() // 1000, 1_000_000)
+    known = _second
+    if known[0] != second:
+        known = _second = (second, datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S"))
+    return f"{known[1]}.{micros:06d}Z"
+
+
+def _severity(level: int) -> str:
+    return _SEVERITIES.get(level) or _SEVERITIES[min(max(level // 10, 1), 5) * 10]
+
+
+# Whatever `exc_info=` may be, here and in the standard library.
+ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+GivenError = ExcInfo | BaseException | bool | None
+
+
+def _stack_of(given: GivenError) -> str:
+    error: BaseException | None
+    if isinstance(given, BaseException):
+        error = given
+    elif isinstance(given, tuple):
+        error = given[1]
+    else:
+        error = sys.exc_info()[1] if given else None
+    return "".join(traceback.format_exception(error)) if error is not None else ""

@@ -1,0 +1,49 @@
+"""The log of a test: written to memory, read back, and put away afterwards."""
+
+import io
+import json
+import logging
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import structlog
+
+from dragoman.infra.telemetry.logs import configure_logs
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+class Lines:
+    """What was logged, as text and as events."""
+
+    def __init__(self) -> None:
+        self.stream = io.StringIO()
+
+    @property
+    def text(self) -> str:
+        return self.stream.getvalue()
+
+    def all(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.text.splitlines()]
+
+    def only(self) -> dict[str, Any]:
+        (line,) = self.all()
+        return line
+
+
+@contextmanager
+def restored_logging() -> Generator[None]:
+    """Leave the process's logging as it was found."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    configure_logs(format="json", level="info", security_log=None)
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
