@@ -63,8 +63,9 @@ def attributes(span: Any) -> dict[str, str]:
 def test_spans_continue_the_callers_trace_and_nest(collector: Collector) -> None:
     tracer = open_tracer(collector.url, version="1.2.3")
 
-    with tracer.start("request", f"00-{TRACE}-{PARENT}-01", route="/v1/memory") as outer:
+    with tracer.start("GET /v1/memory/dgm_abc", f"00-{TRACE}-{PARENT}-01", route="/v1/memory") as outer:
         outer.set(tenant="acme")
+        outer.rename("request")
         with tracer.start("gate") as inner:
             pass
     tracer.shutdown()
@@ -107,6 +108,7 @@ def test_without_an_endpoint_every_span_is_the_same_nothing() -> None:
 
     with tracer.start("a", f"00-{TRACE}-{PARENT}-01", x=1) as first, tracer.start("b") as second:
         first.set(y=2)
+        first.rename("c")
 
     assert type(tracer) is Tracer
     assert type(first) is Span

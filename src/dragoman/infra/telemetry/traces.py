@@ -48,6 +48,9 @@ class Span:
     def set(self, **attributes: str | float | bool) -> None:
         """Add what became known on the way."""
 
+    def rename(self, name: str) -> None:
+        """Name it by what became known on the way: a route template, where it began with a raw path."""
+
     def __enter__(self) -> Self:
         return self
 
@@ -115,7 +118,7 @@ class _LiveTracer(Tracer):
     def start(self, name: str, traceparent: str = "", /, **attributes: str | float | bool) -> Span:
         parent = find_traceparent(traceparent) if traceparent else None
         context = None if parent is None else self._continue(parent)
-        span = self._tracer.start_span(name, context=context, attributes=_clean(attributes))
+        span = self._tracer.start_span(redact_text(name), context=context, attributes=_clean(attributes))
         return _LiveSpan(span, self._trace, self._context)
 
     def shutdown(self) -> None:
@@ -146,6 +149,9 @@ class _LiveSpan(Span):
 
     def set(self, **attributes: str | float | bool) -> None:
         self._span.set_attributes(_clean(attributes))
+
+    def rename(self, name: str) -> None:
+        self._span.update_name(redact_text(name))
 
     def __enter__(self) -> Self:
         self._token = self._context.attach(self._trace.set_span_in_context(self._span))
