@@ -1,0 +1,106 @@
+"""Which limits a request has to pass: by address for strangers, by principal, tenant and skill for callers."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from dragoman.context import Caller, current_request
+from dragoman.errors import RateLimited, Unauthenticated
+from dragoman.infra.limits.headers import limit_headers
+from dragoman.infra.limits.limiter import Limiter
+from dragoman.infra.limits.revocations import Revocable
+from dragoman.infra.limits.verdict import Limit, Verdict
+from dragoman.infra.telemetry import Metrics, SecurityEvents
+
+_MOST_KEPT = 10_000
+
+
+class Metered(Protocol):
+    """What is being asked for; an Operation is one."""
+
+    @property
+    def skill(self) -> str:
+        """The noun it belongs to."""
+        ...
+
+    @property
+    def rate_class(self) -> str:
+        """`work`, or `poll` for reads that only ask how things are."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Quotas:
+    """Requests a minute."""
+
+    ip: int
+    user: int
+    tenant: int
+    skills: dict[str, int]
+    poll_factor: int
+    plan_factors: dict[str, float]
+
+
+class Admission:
+    """Asks the limiter once a request, and says in the response what is left."""
+
+    def __init__(self, limiter: Limiter, quotas: Quotas, *, metrics: Metrics, security: SecurityEvents) -> None:
+        self._limiter = limiter
+        self._quotas = quotas
+        self._metrics = metrics
+        self._security = security
+        self._kept: dict[tuple[str, ...], tuple[str, tuple[Limit, ...]]] = {}
+
+    async def admit(self, caller: Caller, asked: Metered) -> None:
+        """Let a caller in.
+
+        Raises:
+            Unauthenticated: the credential was revoked.
+            RateLimited: one of the limits is used up; none of them was counted.
+        """
+        partition, limits = self._limits(caller, asked)
+        verdict = await self._limiter.check(
+            partition, limits, Revocable(caller.credential, caller.subject, caller.issued_at)
+        )
+        if verdict.revoked:
+            self._security.rejected_credentials("revoked", credential_id=caller.credential)
+            raise Unauthenticated("revoked")
+        self._settle(verdict, str(caller.tenant), asked.skill)
+
+    async def admit_stranger(self, ip: str) -> None:
+        """Let somebody in who has shown no valid credentials.
+
+        Raises:
+            RateLimited: too many requests from this address.
+        """
+        verdict = await self._limiter.check(f"ip:{ip}", (Limit("ip", "", self._quotas.ip),))
+        self._settle(verdict, "", "")
+
+    def _settle(self, verdict: Verdict, tenant: str, skill: str) -> None:
+        if (request := current_request()) is not None:
+            request.response_headers += limit_headers(verdict)
+        limit = verdict.limit
+        self._metrics.limits.used(limit.name, 1 - verdict.remaining / limit.quota)
+        if not verdict.allowed:
+            self._metrics.limits.refused(tenant, skill, limit.name)
+            self._security.limited(limit.name, retry_after_s=verdict.retry_after_s)
+            raise RateLimited(limit.name, retry_after_s=verdict.retry_after_s)
+
+    def _limits(self, caller: Caller, asked: Metered) -> tuple[str, tuple[Limit, ...]]:
+        who = (str(caller.tenant), caller.subject, caller.plan, asked.skill, asked.rate_class)
+        if (kept := self._kept.get(who)) is not None:
+            return kept
+        quotas = self._quotas
+        # Polling has counters of its own, so that a caller is not starved by asking.
+        polls = asked.rate_class == "poll"
+        times, prefix = (quotas.poll_factor, "poll-") if polls else (1, "")
+        tenant_quota = max(1, int(quotas.tenant * quotas.plan_factors.get(caller.plan, 1) * times))
+        limits = [
+            Limit(f"{prefix}user", f"{prefix}user:{caller.subject}", quotas.user * times),
+            Limit(f"{prefix}tenant", f"{prefix}tenant", tenant_quota),
+        ]
+        if (skill_quota := quotas.skills.get(asked.skill)) is not None:
+            limits.append(Limit(f"{prefix}skill:{asked.skill}", f"{prefix}skill:{asked.skill}", skill_quota * times))
+        if len(self._kept) >= _MOST_KEPT:
+            self._kept.pop(next(iter(self._kept)))
+        self._kept[who] = (str(caller.tenant), tuple(limits))
+        return self._kept[who]

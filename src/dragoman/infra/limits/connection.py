@@ -1,0 +1,92 @@
+"""Keeps one wire to Valkey open, and says when there is none."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+from prometheus_client import Gauge
+
+from dragoman.infra.limits.wire import ValkeyLostError, ValkeyRefusedError, Wire, open_wire
+
+log = structlog.get_logger(__name__)
+
+DEGRADED = Gauge(
+    "dragoman_limits_degraded", "1 while limits are counted in memory, Valkey being away.", multiprocess_mode="max"
+)
+
+
+class Connection:
+    """A wire that comes back: `wire` is None while Valkey is away.
+
+    No request ever waits for a connection: a task opens it, at once when it breaks and then every `retry_s`.
+    `welcome` has the last word on whether a server that took the connection can be used.
+    """
+
+    def __init__(
+        self, url: str, *, welcome: Callable[[Wire], Awaitable[None]], timeout_s: float, retry_s: float
+    ) -> None:
+        self._url = url
+        self._welcome = welcome
+        self._timeout_s = timeout_s
+        self._retry_s = retry_s
+        self._degraded = False
+        self._keeper: asyncio.Task[None] | None = None
+        self._open: Wire | None = None
+
+    @property
+    def wire(self) -> Wire | None:
+        """What to call now, if anything."""
+        wire = self._open
+        return None if wire is None or wire.lost.done() else wire
+
+    async def start(self) -> None:
+        """Try once, and keep at it in the background.
+
+        Raises:
+            ValueError: the URL is not one of Valkey.
+        """
+        await self._connect()
+        self._keeper = asyncio.create_task(self._keep())
+
+    async def stop(self) -> None:
+        """Close it for good."""
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
+        if self._open is not None:
+            self._open.close()
+
+    async def _keep(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            opened = loop.time()
+            if self._open is not None:
+                self._note_away(await asyncio.shield(self._open.lost))
+                self._open = None
+            # A server that takes connections and then breaks them is not asked in a tight circle.
+            if loop.time() - opened < self._retry_s:
+                await asyncio.sleep(self._retry_s)
+            await self._connect()
+
+    async def _connect(self) -> None:
+        try:
+            wire = await open_wire(self._url, timeout_s=self._timeout_s)
+            try:
+                await self._welcome(wire)
+            except BaseException:
+                wire.close()
+                raise
+        except (ValkeyLostError, ValkeyRefusedError) as error:
+            self._note_away(error)
+            return
+        self._open = wire
+        DEGRADED.set(0)
+        if self._degraded:
+            self._degraded = False
+            log.warning("limits.restored")
+
+    def _note_away(self, reason: Exception | None) -> None:
+        DEGRADED.set(1)
+        if not self._degraded:
+            self._degraded = True
+            log.warning("limits.degraded", reason=str(reason or "the server closed the connection"))
