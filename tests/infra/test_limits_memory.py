@@ -1,3 +1,5 @@
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,6 +48,33 @@ def test_the_window_before_counts_for_the_share_of_it_in_view(clock: Clock) -> N
     clock.now += 60 + 15
 
     assert admitted(memory, minute(100), tries=100) == 25
+
+
+@pytest.mark.req("GW-010")
+@given(quota=st.integers(1, 20), gaps=st.lists(st.integers(0, 20_000), min_size=1, max_size=150))
+def test_no_minute_of_the_clock_admits_more_than_the_quota(quota: int, gaps: list[int]) -> None:
+    clock = Clock()
+    memory = MemoryLimits(clock=clock)
+    minutes: Counter[int] = Counter()
+
+    for gap_ms in gaps:
+        clock.now += gap_ms / 1_000
+        minutes[int(clock.now // 60)] += admitted(memory, minute(quota), tries=3)
+
+    assert max(minutes.values()) <= quota
+
+
+def test_sixty_seconds_across_two_minutes_can_admit_nearly_twice_the_quota(clock: Clock) -> None:
+    """What the estimate costs: a burst at the end of a minute counts as if it were spread over it."""
+    memory = MemoryLimits(clock=clock)
+    clock.now += 59
+    total = admitted(memory, minute(100), tries=200)
+
+    for _ in range(59):
+        clock.now += 1
+        total += admitted(memory, minute(100), tries=200)
+
+    assert total == 196
 
 
 @pytest.mark.parametrize(

@@ -166,18 +166,19 @@ class Limiter:
         return self._book.revoked(partition, credential)
 
     def _verdict(self, reply: Reply, limits: Sequence[Limit], *, degraded: bool) -> Verdict:
-        outcome = Outcome(reply[0])
-        if outcome is Outcome.REVOKED or reply[1] == 0:
+        outcome = reply[0]
+        revoked = outcome == Outcome.REVOKED
+        if revoked or reply[1] == 0:
             limit, remaining, reset_s, retry_after_s = UNLIMITED, 0, 0, 0
         else:
             limit, remaining, reset_s, retry_after_s = limits[reply[1] - 1], reply[2], reply[3], reply[4]
         count = self._counts.get((limit.name, outcome))
         if count is None:
             # labels() costs more than the increment itself.
-            count = self._counts[limit.name, outcome] = CHECKS.labels(limit.name, outcome.name.lower()).inc
+            count = CHECKS.labels(limit.name, Outcome(outcome).name.lower()).inc
+            self._counts[limit.name, outcome] = count
         count()
-        revoked = outcome is Outcome.REVOKED
-        return Verdict(outcome is Outcome.ALLOWED, limit, remaining, reset_s, retry_after_s, revoked, degraded)
+        return Verdict(outcome == Outcome.ALLOWED, limit, remaining, reset_s, retry_after_s, revoked, degraded)
 
     async def _warm(self, wire: Wire, partition: str, seen_us: int) -> bool:
         """Complete the partition's copy; all requests that find it cold wait for the same load."""

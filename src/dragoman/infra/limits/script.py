@@ -15,6 +15,7 @@ The arithmetic is in whole microseconds, exact in the doubles of Lua up to a quo
 import re
 from collections.abc import Sequence
 from enum import IntEnum
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
 
@@ -112,13 +113,22 @@ elseif redis.call('PTTL', KEYS[1]) < 0 then redis.call('PEXPIRE', KEYS[1], 30000
 return 1
 """
 
-_PLAIN = re.compile(r"[A-Za-z0-9_.:\-]{0,64}").fullmatch
+_LONGEST_PLAIN: Final = 64
+_PLAIN = re.compile(r"[A-Za-z0-9_.:\-]*").fullmatch
 
 
 def plain(text: str) -> str:
     """The text itself when it is short and harmless, else its digest, which no plain text can equal."""
-    if _PLAIN(text):
-        return text
+    return _short(text) if len(text) <= _LONGEST_PLAIN else _digest(text)
+
+
+# Only what is short is remembered, so that nobody fills the memory with names of 10 kB.
+@lru_cache(maxsize=16_384)
+def _short(text: str) -> str:
+    return text if _PLAIN(text) else _digest(text)
+
+
+def _digest(text: str) -> str:
     return "~" + blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
