@@ -6,7 +6,7 @@ from typing import Final
 class Limit:
     """So many requests in a window for one who is counted; `name` is shown in headers and metrics.
 
-    Windows are aligned to the clock. A request passes if `previous * (share of it still in view) + current + 1` is within
+    Windows are aligned to the clock. A request passes if `previous * (share of it in view) + current + 1` is within
     `quota`. So no window of the clock admits more than `quota`; a span that begins late in one window can see
     up to twice that, less one, since the estimate takes the requests of the window before as evenly spread.
     """
