@@ -11,6 +11,7 @@ DragomanError
 ├── RateLimited             LIMITED           later
 ├── TooLarge                TOO_LARGE
 ├── UnsupportedMedia        UNSUPPORTED
+├── MethodNotAllowed        METHOD            the address exists, but not for this verb
 ├── UpstreamUnavailable     UNAVAILABLE       something we need is away
 ├── TimedOut                TIMEOUT
 └── Internal                INTERNAL          our fault; the log says more
@@ -35,6 +36,7 @@ class Kind(StrEnum):
     LIMITED = "limited"
     TOO_LARGE = "too_large"
     UNSUPPORTED = "unsupported"
+    METHOD = "method"
     UNAVAILABLE = "unavailable"
     TIMEOUT = "timeout"
     INTERNAL = "internal"
@@ -152,6 +154,16 @@ class UnsupportedMedia(DragomanError):
 
     def __init__(self, given: str, *, expected: str) -> None:
         super().__init__(f"content type {given!r} is not supported here; send {expected}", expected=expected)
+
+
+class MethodNotAllowed(DragomanError):
+    """The address exists, but not for this verb."""
+
+    kind, code = Kind.METHOD, "METHOD_NOT_ALLOWED"
+
+    def __init__(self, method: str, allowed: Sequence[str]) -> None:
+        self.allowed = ", ".join(sorted(allowed))
+        super().__init__(f"{method[:20]} is not possible here; use {self.allowed}", allowed=self.allowed)
 
 
 class UpstreamUnavailable(DragomanError):

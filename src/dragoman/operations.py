@@ -7,9 +7,10 @@ read its models, its permission and its annotations from here, so that parity ho
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
+from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from dragoman.context import Caller
 
@@ -28,6 +29,39 @@ class Output(BaseModel):
     def without_secrets(self) -> "Output":
         """What may be kept of it: an output that shows a secret once overrides this."""
         return self
+
+
+class HasId(Protocol):
+    """An item of a list."""
+
+    @property
+    def id(self) -> UUID:
+        """Sorts by the time it was made."""
+        ...
+
+
+T = TypeVar("T", bound=BaseModel)
+
+
+class ListInput(Input):
+    """A page of a list; `cursor` is what the page before gave."""
+
+    limit: int = Field(50, ge=1, le=200, description="How many at most.")
+    cursor: UUID | None = Field(None, description="Where the page before ended; the page says it.")
+
+
+class Page(Output, Generic[T]):
+    """Some items, newest first, and where to go on."""
+
+    items: list[T]
+    next_cursor: str | None = None
+
+
+def page(found: list[T], limit: int) -> Page[T]:
+    """A page of what was found when one more than the limit was asked for; the items have ids that sort by time."""
+    items = found[:limit]
+    last = cast("HasId", items[-1]) if len(found) > limit else None
+    return Page(items=items, next_cursor=str(last.id) if last else None)
 
 
 I = TypeVar("I", bound=Input)

@@ -11,6 +11,7 @@ STATEMENT = re.compile(
 )
 ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
 TOUCHES_ENVIRONMENT = (
+    "src/dragoman/app/serving.py",
     "src/dragoman/__main__.py",  # what child processes inherit
     "src/dragoman/doors/cli/",
     "src/dragoman/infra/config",

@@ -10,7 +10,7 @@ from openapi_spec_validator import validate
 from openapi_spec_validator.validation import OpenAPIV30SpecValidator, OpenAPIV31SpecValidator
 from pydantic import Field
 
-from dragoman.doors.rest.bindings import BINDINGS, Binding
+from dragoman.addresses import BINDINGS, Binding
 from dragoman.doors.rest.openapi import build_openapi
 from dragoman.doors.rest.openapi_30 import to_openapi_30
 from dragoman.doors.rest.site import SITE_PATHS

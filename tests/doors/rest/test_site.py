@@ -9,8 +9,8 @@ import httpx
 import orjson
 import pytest
 
+from dragoman.addresses import BINDINGS
 from dragoman.context import RequestContext, current_request, enter_request
-from dragoman.doors.rest.bindings import BINDINGS
 from dragoman.doors.rest.openapi import build_openapi
 from dragoman.doors.rest.site import SITE_PATHS, Site
 from dragoman.infra.edge import AsgiScope, Receive, Send

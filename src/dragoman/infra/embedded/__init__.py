@@ -8,6 +8,7 @@ EmbeddedServices.start
 """
 
 from dragoman.infra.embedded.errors import EmbeddedError
+from dragoman.infra.embedded.process import tie_to_parent, wait_for_exit
 from dragoman.infra.embedded.services import EmbeddedServices
 
-__all__ = ["EmbeddedError", "EmbeddedServices"]
+__all__ = ["EmbeddedError", "EmbeddedServices", "tie_to_parent", "wait_for_exit"]

@@ -54,7 +54,7 @@ def spawn(
         group=account.gid if account.dropped else None,
         extra_groups=[] if account.dropped else None,
         start_new_session=True,
-        preexec_fn=_tie_to_parent(death_signal),  # noqa: PLW1509  # two system calls, no locks, no imports
+        preexec_fn=tie_to_parent(death_signal),  # noqa: PLW1509  # two system calls, no locks, no imports
     )
 
 
@@ -98,7 +98,8 @@ async def run(argv: Sequence[str], *, account: Account, stdin: bytes = b"") -> t
         return code, output.read().decode(errors="replace")
 
 
-def _tie_to_parent(death_signal: signal.Signals) -> Callable[[], None] | None:
+def tie_to_parent(death_signal: signal.Signals) -> Callable[[], None] | None:
+    """What a child does before it begins, so that it ends when this process does; None where that is not to be had."""
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None, use_errno=True).prctl

@@ -16,7 +16,7 @@ Check = Callable[[], Awaitable[None]]
 _LAG_SAMPLE_S: Final = 0.5
 
 
-class Degraded(Exception):  # noqa: N818 - it reads as what it says: `raise Degraded("counting in memory")`
+class Degraded(Exception):
     """A check found something that may be told to the world in these words."""
 
 

@@ -1,0 +1,56 @@
+"""Which operation answers at which address. Everything else about REST follows from the operation."""
+
+from dataclasses import dataclass
+
+from dragoman.operations import AnyOperation
+from dragoman.services.audit import operations as audit
+from dragoman.services.tenancy import operations as tenancy
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """One method at one path; `{name}` in the path is the input field of that name."""
+
+    method: str
+    path: str
+    operation: AnyOperation
+    status: int = 200
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The input fields that the path carries."""
+        return tuple(part[1:-1] for part in self.path.split("/") if part.startswith("{"))
+
+    @property
+    def tag(self) -> str:
+        """The group it is listed under."""
+        return self.path.split("/")[2]
+
+
+BINDINGS = (
+    Binding("POST", "/api/tenant", tenancy.CREATE_TENANT, 201),
+    Binding("GET", "/api/tenant", tenancy.LIST_TENANTS),
+    Binding("GET", "/api/tenant/{tenant}", tenancy.GET_TENANT),
+    Binding("PATCH", "/api/tenant/{tenant}", tenancy.UPDATE_TENANT),
+    Binding("DELETE", "/api/tenant/{tenant}", tenancy.DELETE_TENANT),
+    Binding("POST", "/api/tenant/{tenant}/suspend", tenancy.SUSPEND_TENANT),
+    Binding("POST", "/api/tenant/{tenant}/resume", tenancy.RESUME_TENANT),
+    Binding("POST", "/api/users", tenancy.INVITE_USER, 201),
+    Binding("GET", "/api/users", tenancy.LIST_USERS),
+    Binding("POST", "/api/users/accept", tenancy.ACCEPT_INVITATION),
+    Binding("GET", "/api/users/{user_id}", tenancy.GET_USER),
+    Binding("PATCH", "/api/users/{user_id}", tenancy.UPDATE_USER),
+    Binding("DELETE", "/api/users/{user_id}", tenancy.DELETE_USER),
+    Binding("POST", "/api/users/{user_id}/disable", tenancy.DISABLE_USER),
+    Binding("POST", "/api/users/{user_id}/enable", tenancy.ENABLE_USER),
+    Binding("POST", "/api/keys", tenancy.CREATE_KEY, 201),
+    Binding("GET", "/api/keys", tenancy.LIST_KEYS),
+    Binding("GET", "/api/keys/{key_id}", tenancy.GET_KEY),
+    Binding("DELETE", "/api/keys/{key_id}", tenancy.REVOKE_KEY),
+    Binding("POST", "/api/keys/{key_id}/rotate", tenancy.ROTATE_KEY, 201),
+    Binding("POST", "/api/tokens/revoke", tenancy.REVOKE_TOKEN),
+    Binding("GET", "/api/me", tenancy.SHOW_IDENTITY),
+    Binding("GET", "/api/audit", audit.LIST_RECORDS),
+    Binding("POST", "/api/audit/verify", audit.VERIFY_TRAIL),
+    Binding("GET", "/api/audit/export", audit.EXPORT_TRAIL),
+)

@@ -1,0 +1,271 @@
+"""Builds the application: reads top to bottom as the list of what there is."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from dragoman import __version__
+from dragoman.addresses import BINDINGS
+from dragoman.doors.rest.openapi import build_openapi
+from dragoman.doors.rest.routes import RestDoor
+from dragoman.doors.rest.site import SITE_PATHS, Site
+from dragoman.gate import Gate, Guards, Watch
+from dragoman.infra.auth.authenticator import Authenticator
+from dragoman.infra.auth.authority import Authority
+from dragoman.infra.auth.jwks import Jwks
+from dragoman.infra.auth.keyring import Keyring
+from dragoman.infra.auth.tokens import EMBEDDED_ISSUER, Issuer, TokenVerifier
+from dragoman.infra.breaker import Breakers
+from dragoman.infra.config import Settings
+from dragoman.infra.db import CORE_ROLE, Database, IdempotencyKeys
+from dragoman.infra.edge import AsgiApp, AsgiScope, Cors, Edge, EdgeRules, Receive, Send
+from dragoman.infra.ids import new_id
+from dragoman.infra.limits import Admission, Limiter, Quotas, Revocation
+from dragoman.infra.telemetry import Degraded, Health, Metrics, SecurityEvents, Tracer, open_tracer
+from dragoman.operations import Handlers
+from dragoman.services.audit import operations as audit_operations
+from dragoman.services.audit.sealer import Sealer
+from dragoman.services.audit.service import AuditService
+from dragoman.services.audit.store import AuditStore, SealStore
+from dragoman.services.audit.trail import AuditTrail
+from dragoman.services.tenancy import operations as tenancy
+from dragoman.services.tenancy.keys import KeyService
+from dragoman.services.tenancy.revocations import Revocations
+from dragoman.services.tenancy.store import Directory, TenancyStore
+from dragoman.services.tenancy.tenants import TenantService
+from dragoman.services.tenancy.users import UserService
+
+PROBE_PATHS = frozenset({"/health", "/ready", "/metrics"})
+OPEN_PATHS = frozenset({"/", "/docs", "/openapi.json", "/openapi-3.0.json", "/.well-known/jwks.json"})
+OPEN_PREFIXES = ("/docs/",)
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where the servers are that this process needs."""
+
+    database_url: str
+    redis_url: str
+
+
+class RevocationCopies:
+    """Between what PostgreSQL keeps and what Valkey spreads."""
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+        self.limiter: Limiter | None = None
+
+    async def load(self) -> Sequence[Revocation]:
+        """Everything that is refused now."""
+        found = await self._directory.list_revocations()
+        return [Revocation(str(tenant), ref, not_before, until) for tenant, ref, not_before, until in found]
+
+    async def revoke(self, tenant: UUID, ref: str, *, not_before: float, expires_at: float | None) -> None:
+        """Make it known."""
+        if self.limiter is not None:
+            await self.limiter.revoke(Revocation(str(tenant), ref, not_before, expires_at))
+
+    async def unrevoke(self, tenant: UUID, ref: str) -> None:
+        """Make it known."""
+        if self.limiter is not None:
+            await self.limiter.unrevoke(str(tenant), ref)
+
+
+@dataclass(slots=True)
+class Application:
+    """What serves requests: an ASGI app, and what has to be started before and stopped after."""
+
+    asgi: AsgiApp
+    db: Database
+    core_db: Database
+    limiter: Limiter
+    sealer: Sealer
+    health: Health
+    tracer: Tracer
+    ready: bool = False
+    jobs: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
+
+    async def start(self) -> None:
+        """Connect, then be ready."""
+        await self.db.start()
+        await self.core_db.start()
+        await self.limiter.start()
+        self.jobs = [asyncio.create_task(self.sealer.run()), asyncio.create_task(self.health.pulse())]
+        self.ready = True
+
+    async def stop(self) -> None:
+        """Seal what is left, then let go of everything."""
+        self.ready = False
+        for job in self.jobs:
+            job.cancel()
+        await asyncio.gather(*self.jobs, return_exceptions=True)
+        with suppress(Exception):
+            await self.sealer.seal()
+        await self.limiter.stop()
+        await self.core_db.stop()
+        await self.db.stop()
+        await asyncio.to_thread(self.tracer.shutdown)
+
+
+class Doors:
+    """Hands a request to its door by the first part of its path."""
+
+    def __init__(self, rest: AsgiApp, site: AsgiApp) -> None:
+        self._rest = rest
+        self._site = site
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        """Find the door."""
+        if scope["path"].startswith("/api/"):
+            await self._rest(scope, receive, send)
+        else:
+            await self._site(scope, receive, send)
+
+
+def build(settings: Settings, addresses: Addresses, keyring: Keyring) -> Application:
+    """Put everything together; nothing is connected yet."""
+    metrics = Metrics()
+    security = SecurityEvents(metrics)
+    tracer = open_tracer(settings.otlp_endpoint or "", version=__version__)
+    breakers = Breakers(metrics=metrics)
+    db = Database(addresses.database_url, size=settings.database_pool)
+    core_db = Database(addresses.database_url, role=CORE_ROLE, size=2)
+
+    directory = Directory(db)
+    copies = RevocationCopies(directory)
+    limiter = Limiter(addresses.redis_url, revocations=copies, share=settings.workers)
+    copies.limiter = limiter
+    admission = Admission(limiter, _quotas(settings), metrics=metrics, security=security)
+
+    issuer = None if settings.external_issuer else make_issuer(settings, keyring)
+    authenticator = Authenticator(
+        tokens=TokenVerifier(
+            issuer or Jwks(url=settings.jwks_url, issuer=settings.issuer, breakers=breakers),
+            issuer=EMBEDDED_ISSUER if issuer else settings.issuer,
+            audience=settings.audience,
+        ),
+        directory=directory,
+        pepper=keyring.pepper,
+        tenant_claim="tenant" if issuer else settings.claims_tenant,
+        roles_claim="roles" if issuer else settings.claims_roles,
+    )
+
+    heads_file = settings.data_dir / "audit" / "heads.jsonl"
+    sealer = Sealer(SealStore(core_db), key=keyring.audit, heads_file=heads_file)
+    trail = AuditTrail(AuditStore(db), db, mac_key=keyring.audit_mac, new_id=new_id, wake=sealer.wake)
+    audit = AuditService(
+        AuditStore(db), public_key=keyring.audit.public_key(), mac_key=keyring.audit_mac, heads_file=heads_file
+    )
+
+    handlers = Handlers()
+    _bind_tenancy(handlers, db, copies, keyring, issuer)
+    handlers.add(audit_operations.LIST_RECORDS, audit.list_records)
+    handlers.add(audit_operations.VERIFY_TRAIL, audit.verify)
+    handlers.add(audit_operations.EXPORT_TRAIL, audit.export)
+
+    authority = Authority.open(settings.policy_dir)
+    guards = Guards(admission=admission, authority=authority, keys=IdempotencyKeys(db), trail=trail)
+    gate = Gate(handlers, guards, Watch(metrics=metrics, security=security, tracer=tracer), db)
+
+    health = Health(version=__version__, metrics=metrics, breakers=breakers.states)
+    site = Site(
+        health=health,
+        metrics=metrics,
+        jwks=issuer.jwks if issuer else None,
+        openapi=build_openapi(BINDINGS, version=__version__, site=SITE_PATHS),
+        ready=lambda: application.ready,
+    )
+    edge = Edge(
+        Doors(RestDoor(gate, BINDINGS), site),
+        _edge_rules(settings),
+        authenticator=authenticator,
+        admission=admission,
+        metrics=metrics,
+        security=security,
+        tracer=tracer,
+    )
+    application = Application(
+        asgi=edge, db=db, core_db=core_db, limiter=limiter, sealer=sealer, health=health, tracer=tracer
+    )
+    _register_checks(application)
+    return application
+
+
+def make_issuer(settings: Settings, keyring: Keyring) -> Issuer:
+    """The embedded issuer; the command line makes tokens with it too."""
+    return Issuer(keyring.issuer, audience=settings.audience, ttl_s=settings.token_ttl_s)
+
+
+def _bind_tenancy(
+    handlers: Handlers, db: Database, copies: RevocationCopies, keyring: Keyring, issuer: Issuer | None
+) -> None:
+    store = TenancyStore(db)
+    revocations = Revocations(store, db, copies)
+    tenants = TenantService(store, revocations, new_id=new_id)
+    users = UserService(store, revocations, pepper=keyring.pepper, issuer=issuer, new_id=new_id)
+    keys = KeyService(store, revocations, pepper=keyring.pepper, new_id=new_id)
+    handlers.add(tenancy.CREATE_TENANT, tenants.create)
+    handlers.add(tenancy.LIST_TENANTS, tenants.list)
+    handlers.add(tenancy.GET_TENANT, tenants.get)
+    handlers.add(tenancy.UPDATE_TENANT, tenants.update)
+    handlers.add(tenancy.SUSPEND_TENANT, tenants.suspend)
+    handlers.add(tenancy.RESUME_TENANT, tenants.resume)
+    handlers.add(tenancy.DELETE_TENANT, tenants.delete)
+    handlers.add(tenancy.INVITE_USER, users.invite)
+    handlers.add(tenancy.ACCEPT_INVITATION, users.accept)
+    handlers.add(tenancy.LIST_USERS, users.list)
+    handlers.add(tenancy.GET_USER, users.get)
+    handlers.add(tenancy.UPDATE_USER, users.update)
+    handlers.add(tenancy.DISABLE_USER, users.disable)
+    handlers.add(tenancy.ENABLE_USER, users.enable)
+    handlers.add(tenancy.DELETE_USER, users.delete)
+    handlers.add(tenancy.REVOKE_TOKEN, users.revoke_token)
+    handlers.add(tenancy.SHOW_IDENTITY, users.whoami)
+    handlers.add(tenancy.CREATE_KEY, keys.create)
+    handlers.add(tenancy.LIST_KEYS, keys.list)
+    handlers.add(tenancy.GET_KEY, keys.get)
+    handlers.add(tenancy.ROTATE_KEY, keys.rotate)
+    handlers.add(tenancy.REVOKE_KEY, keys.revoke)
+
+
+def _quotas(settings: Settings) -> Quotas:
+    limits = settings.limits
+    return Quotas(
+        ip=limits.ip_per_min,
+        user=limits.user_per_min,
+        tenant=limits.tenant_per_min,
+        skills=limits.skill_per_min,
+        poll_factor=limits.poll_factor,
+        plan_factors={"free": limits.free_factor, "standard": 1, "enterprise": limits.enterprise_factor},
+    )
+
+
+def _edge_rules(settings: Settings) -> EdgeRules:
+    return EdgeRules(
+        max_body_bytes=settings.max_body_bytes,
+        timeout_s=settings.request_timeout_s,
+        cors=Cors(frozenset(settings.cors_origins)),
+        open_paths=OPEN_PATHS,
+        open_prefixes=OPEN_PREFIXES,
+        probe_paths=PROBE_PATHS,
+        tls=bool(settings.tls_cert) or settings.behind_tls_proxy,
+    )
+
+
+def _register_checks(application: Application) -> None:
+    async def postgresql() -> None:
+        await application.db.ping()
+
+    async def valkey() -> None:
+        await application.limiter.ping()
+
+    async def audit() -> None:
+        lag_s = await application.sealer.measure()
+        if lag_s > 5:
+            raise Degraded(f"sealing is {lag_s:.0f} s behind")
+
+    application.health.register("postgresql", postgresql, critical=True)
+    application.health.register("valkey", valkey, critical=False)
+    application.health.register("audit", audit, critical=False)

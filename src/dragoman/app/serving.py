@@ -1,0 +1,261 @@
+"""The processes: one that owns the embedded servers and the socket, and as many that serve as were asked for."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import orjson
+import structlog
+import uvicorn
+import uvloop
+from pydantic import SecretStr
+
+from dragoman import __version__
+from dragoman.app.composition import Addresses, Application, build
+from dragoman.infra.auth.keyring import Keyring, KeyringError
+from dragoman.infra.config import ConfigError, Settings
+from dragoman.infra.db import APP_ROLE, Database, find_foreign_key, migrate
+from dragoman.infra.edge.tls import TlsProtocol, tls_context
+from dragoman.infra.embedded import EmbeddedServices, tie_to_parent, wait_for_exit
+from dragoman.infra.ids import new_id
+from dragoman.infra.telemetry import configure_logs, mark_process_dead, prepare_multiprocess
+from dragoman.services.tenancy.store import TenancyStore
+
+_LOG = structlog.get_logger(__name__)
+_FD_VARIABLE = "DRAGOMAN_INTERNAL_SOCKET"
+_RESTART_S = 1.0
+DEMO = "demo"
+
+Announce = Callable[[Settings, str], None]
+
+
+def serve(settings: Settings, announce: Announce) -> None:
+    """Serve until a signal ends it; `announce` is told the address once it can be used."""
+    uvloop.run(_serve(settings, announce))
+
+
+def serve_child(settings: Settings) -> None:
+    """Serve on the socket that the parent opened; the parent has seen to everything else."""
+    configure_logs(format=settings.log_format, level=settings.log_level, security_log=settings.security_log_path)
+    listener = socket.socket(fileno=int(os.environ[_FD_VARIABLE]))
+    addresses = Addresses(_given(settings.database_url), _given(settings.redis_url))
+    application = build(settings, addresses, Keyring.open(settings.secrets_path))
+    uvloop.run(_run(settings, application, listener))
+
+
+def work(settings: Settings, announce: Announce) -> None:
+    """Do background work until a signal ends it, on servers that others have set up."""
+    configure_logs(format=settings.log_format, level=settings.log_level, security_log=settings.security_log_path)
+    if settings.database_url is None or settings.redis_url is None:
+        raise ConfigError(
+            "a worker needs DRAGOMAN_DATABASE_URL and DRAGOMAN_REDIS_URL; the embedded servers belong to "
+            "`dragoman serve`, which does the background work itself"
+        )
+    addresses = Addresses(_given(settings.database_url), _given(settings.redis_url))
+    uvloop.run(_work(settings, addresses, announce))
+
+
+async def _work(settings: Settings, addresses: Addresses, announce: Announce) -> None:
+    keyring = Keyring.open(settings.secrets_path)
+    await _prepare(settings, addresses, keyring)
+    application = build(settings, addresses, keyring)
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    await application.start()
+    try:
+        announce(settings, "")
+        await stopping.wait()
+    finally:
+        await application.stop()
+
+
+async def _serve(settings: Settings, announce: Announce) -> None:
+    configure_logs(format=settings.log_format, level=settings.log_level, security_log=None)
+    embedded = EmbeddedServices(
+        settings.data_dir, postgres=settings.database_url is None, valkey=settings.redis_url is None
+    )
+    listener = _listen(settings)
+    await embedded.start()
+    try:
+        addresses = Addresses(
+            database_url=_given(settings.database_url) or embedded.database_url,
+            redis_url=_given(settings.redis_url) or embedded.redis_url,
+        )
+        configure_logs(format=settings.log_format, level=settings.log_level, security_log=settings.security_log_path)
+        keyring = Keyring.open(settings.secrets_path)
+        await _prepare(settings, addresses, keyring)
+        url = _url(settings, listener)
+        with _Notice(settings.data_dir, url):
+            if settings.workers == 1:
+                application = build(settings, addresses, keyring)
+                await _run(settings, application, listener, on_ready=lambda: announce(settings, url))
+            else:
+                await _Crew(settings, addresses, listener).run(lambda: announce(settings, url))
+    finally:
+        listener.close()
+        await embedded.stop()
+
+
+async def _prepare(settings: Settings, addresses: Addresses, keyring: Keyring) -> None:
+    """Bring the database to what this release needs; safe when several servers start on it at once."""
+    await migrate(_given(settings.database_admin_url) or addresses.database_url)
+    db = Database(addresses.database_url, role=APP_ROLE, size=2)
+    await db.start()
+    try:
+        foreign = await find_foreign_key(db, keyring.fingerprints())
+        if foreign is not None:
+            raise KeyringError(
+                f"this database was set up with another {foreign} key than the one in {settings.secrets_path}; "
+                "point DRAGOMAN_SECRETS_DIR at the keys that it was set up with"
+            )
+        await TenancyStore(db).seed_tenant(new_id(), DEMO, "Demo")
+    finally:
+        await db.stop()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, which leaves the application's own start and stop to us."""
+
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Stop on a signal, and that is all: uvicorn would raise it again afterwards, past our own clean-up."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_ready()
+
+
+async def _run(
+    settings: Settings,
+    application: Application,
+    listener: socket.socket,
+    on_ready: Callable[[], None] = lambda: None,
+) -> None:
+    await application.start()
+    config = uvicorn.Config(
+        application.asgi,
+        http=TlsProtocol if settings.tls_cert else "httptools",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        proxy_headers=settings.behind_tls_proxy,
+        forwarded_allow_ips=settings.trusted_proxies,
+        timeout_graceful_shutdown=max(1, int(settings.drain_s)),
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
+        ssl_context_factory=tls_context(settings.tls_client_ca) if settings.tls_cert else None,
+    )
+    try:
+        await _Server(config, on_ready).serve(sockets=[listener])
+    finally:
+        await application.stop()
+
+
+class _Crew:
+    """Several server processes on one socket; one that dies is replaced."""
+
+    def __init__(self, settings: Settings, addresses: Addresses, listener: socket.socket) -> None:
+        self._settings = settings
+        self._addresses = addresses
+        self._listener = listener
+        self._stopping = asyncio.Event()
+
+    async def run(self, announce: Callable[[], None]) -> None:
+        """Until SIGTERM or SIGINT; then the children drain and end before this returns."""
+        prepare_multiprocess(self._settings.data_dir / "metrics")
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stopping.set)
+        members = [asyncio.create_task(self._keep_one()) for _ in range(self._settings.workers)]
+        announce()
+        await self._stopping.wait()
+        await asyncio.gather(*members)
+
+    async def _keep_one(self) -> None:
+        while not self._stopping.is_set():
+            child = subprocess.Popen(  # noqa: ASYNC220 - starting it takes a millisecond
+                [sys.executable, "-m", "dragoman", "serve-child"],
+                env=self._environment(),
+                pass_fds=[self._listener.fileno()],
+                preexec_fn=tie_to_parent(signal.SIGTERM),  # noqa: PLW1509 - two system calls, no locks
+            )
+            ended = asyncio.create_task(wait_for_exit(child))
+            told = asyncio.create_task(self._stopping.wait())
+            await asyncio.wait([ended, told], return_when=asyncio.FIRST_COMPLETED)
+            if self._stopping.is_set():
+                child.terminate()
+            status = await ended
+            told.cancel()
+            mark_process_dead(child.pid)
+            if not self._stopping.is_set():
+                _LOG.error("server process ended; starting another", pid=child.pid, status=status)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), _RESTART_S)
+
+    def _environment(self) -> dict[str, str]:
+        return os.environ | {
+            "DRAGOMAN_DATABASE_URL": self._addresses.database_url,
+            "DRAGOMAN_REDIS_URL": self._addresses.redis_url,
+            "DRAGOMAN_DATA_DIR": str(self._settings.data_dir),
+            "DRAGOMAN_WORKERS": str(self._settings.workers),
+            "DRAGOMAN_HOST": self._settings.host,
+            _FD_VARIABLE: str(self._listener.fileno()),
+        }
+
+
+class _Notice:
+    """A note beside the data that says where the server is, for the command line."""
+
+    def __init__(self, data_dir: Path, url: str) -> None:
+        self._path = data_dir / "server.json"
+        self._url = url
+
+    def __enter__(self) -> None:
+        note = {"url": self._url, "pid": os.getpid(), "version": __version__}
+        self._path.write_bytes(orjson.dumps(note) + b"\n")
+
+    def __exit__(self, *_: object) -> None:
+        self._path.unlink(missing_ok=True)
+
+
+def _listen(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; choose another with DRAGOMAN_PORT"
+        ) from error
+    listener.listen(2048)
+    listener.settimeout(0)
+    return listener
+
+
+def _url(settings: Settings, listener: socket.socket) -> str:
+    scheme = "https" if settings.tls_cert else "http"
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"{scheme}://{host}:{listener.getsockname()[1]}"
+
+
+def _given(secret: SecretStr | None) -> str:
+    return secret.get_secret_value() if secret is not None else ""

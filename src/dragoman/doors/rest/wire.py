@@ -1,0 +1,125 @@
+"""Between the shapes of operations and JSON over HTTP: read an input, write an output."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, TypeVar, cast
+from urllib.parse import parse_qsl
+
+import orjson
+from pydantic import BaseModel, ValidationError
+
+from dragoman.addresses import Binding
+from dragoman.errors import FieldError, InvalidInput, UnsupportedMedia
+from dragoman.infra.edge import Receive
+from dragoman.operations import Page
+
+M = TypeVar("M", bound=BaseModel)
+Headers = list[tuple[bytes, bytes]]
+
+
+async def read_body(receive: Receive) -> bytes:
+    """The whole body; the edge has capped it."""
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    while message.get("more_body", False):
+        message = await receive()
+        body += message.get("body", b"")
+    return body
+
+
+def read_query(model: type[M], query: bytes, path: Mapping[str, str]) -> M:
+    """An input from the query string and the path.
+
+    Raises:
+        InvalidInput: with every field that is wrong.
+    """
+    values = dict(path)
+    try:
+        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, strict_parsing=bool(query), errors="strict")
+    except ValueError:
+        raise InvalidInput.of("query", "must be a query string such as limit=10&status=active") from None
+    for name, value in pairs:
+        if name in values:
+            raise InvalidInput.of(name, "must be given once")
+        values[name] = value
+    try:
+        return model.model_validate_strings(values)
+    except ValidationError as error:
+        raise invalid(error) from None
+
+
+def read_json(model: type[M], body: bytes, content_type: str, extra: Mapping[str, Any]) -> M:
+    """An input from a JSON body, the path and the headers.
+
+    Raises:
+        UnsupportedMedia: the body is not declared as JSON.
+        InvalidInput: it is not an object, or fields of it are wrong.
+    """
+    values: Any = {}
+    if body:
+        if content_type.partition(";")[0].strip().lower() != "application/json":
+            raise UnsupportedMedia(content_type[:100], expected="application/json")
+        try:
+            values = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise InvalidInput.of(
+                "body", f"must be JSON: {error.msg} at line {error.lineno} column {error.colno}"
+            ) from None
+        if not isinstance(values, dict):
+            raise InvalidInput.of("body", "must be a JSON object")
+    for name, value in extra.items():
+        if name in values:
+            raise InvalidInput.of(name, "is given by the address or a header, not in the body")
+        values[name] = value
+    try:
+        # From JSON text once more, in strict mode: "1" is no number there, and an ISO string is still a date.
+        return model.model_validate_json(orjson.dumps(values), strict=True)
+    except ValidationError as error:
+        raise invalid(error) from None
+
+
+def invalid(error: ValidationError) -> InvalidInput:
+    """Every complaint, each with its field and what was expected."""
+    complaints: list[FieldError] = []
+    for item in error.errors(include_url=False, include_context=False, include_input=False):
+        field = ".".join(str(part) for part in item["loc"]) or "body"
+        complaints.append(FieldError(field=field, message=item["msg"].removeprefix("Value error, ")))
+    return InvalidInput(complaints)
+
+
+def read_etag(value: str) -> int:
+    """The version that an `If-Match` names.
+
+    Raises:
+        InvalidInput: it is not an ETag that this server gave.
+    """
+    version = value.strip().removeprefix("W/").strip('"').removeprefix("v")
+    if not (version.isascii() and version.isdigit() and 0 < len(version) < 10):
+        raise InvalidInput.of("If-Match", 'must be the ETag of a response, such as "v3"')
+    return int(version)
+
+
+def reply(binding: Binding, output: BaseModel, request_id: str) -> tuple[int, Headers, bytes]:
+    """Status, headers and the success envelope."""
+    meta: dict[str, Any] = {"requestId": request_id, "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds")}
+    # pydantic writes JSON at once; putting the envelope around its text saves building the tree in between.
+    made = getattr(output, "id", None)
+    version = getattr(output, "version", None)
+    if isinstance(output, Page):
+        meta["nextCursor"] = output.next_cursor
+        items = cast("list[BaseModel]", output.items)
+        data = b"[" + b",".join(item.model_dump_json().encode() for item in items) + b"]"
+    else:
+        data = output.model_dump_json().encode()
+    body = b'{"success":true,"data":' + data + b',"meta":' + orjson.dumps(meta) + b"}"
+    headers: Headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"cache-control", b"no-store"),
+    ]
+    if version is not None:
+        headers.append((b"etag", f'"v{version}"'.encode()))
+    if binding.status == 201 and made is not None:
+        collection = "/".join(binding.path.split("/")[:3])
+        headers.append((b"location", f"{collection}/{made}".encode()))
+    return binding.status, headers, body

@@ -1,0 +1,188 @@
+"""One door behind all doors: every operation, whoever asks and however, goes through these guards in this order.
+
+    admission    revoked? over a limit?                    one call to Valkey
+    authority    may this caller do this?                  Cedar
+    idempotency  done before under this key?               } one transaction
+    handler      the operation itself                      } with the
+    audit        who did what                              } operation's rows
+
+A read runs the first two and the handler. A write commits key, rows and audit record together, or none of them.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from time import perf_counter
+
+import rfc8785
+import structlog
+
+from dragoman.context import Caller, RequestContext, current_request
+from dragoman.errors import DragomanError, Forbidden, Internal, InvalidInput
+from dragoman.infra.auth.authority import Authority
+from dragoman.infra.db import Database, IdempotencyKeys, Scope
+from dragoman.infra.limits import Admission
+from dragoman.infra.telemetry import Metrics, SecurityEvents, Tracer
+from dragoman.operations import AnyOperation, Handlers, I, Input, O, Operation, Output
+from dragoman.services.audit.models import Outcome
+from dragoman.services.audit.trail import AuditTrail, Entry
+
+_LOG = structlog.get_logger(__name__)
+_LONGEST_KEY = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """What stands between a caller and an operation."""
+
+    admission: Admission
+    authority: Authority
+    keys: IdempotencyKeys
+    trail: AuditTrail
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Who looks on."""
+
+    metrics: Metrics
+    security: SecurityEvents
+    tracer: Tracer
+
+
+class Gate:
+    """Runs operations. Doors hold a gate and nothing else of the services."""
+
+    def __init__(self, handlers: Handlers, guards: Guards, watch: Watch, db: Database) -> None:
+        self._handlers = handlers
+        self._guards = guards
+        self._watch = watch
+        self._db = db
+
+    async def run(
+        self, operation: Operation[I, O], caller: Caller, given: I, *, idempotency_key: str | None = None
+    ) -> O:
+        """The operation's output.
+
+        A write with an idempotency key happens once: a repetition gets the first output, without its secrets.
+
+        Raises:
+            DragomanError: a guard refused, or the operation failed; the unforeseen is `Internal`, logged once here.
+        """
+        request = current_request()
+        if request is not None:
+            request.operation = operation.name
+        started = perf_counter()
+        outcome = "INTERNAL_ERROR"
+        try:
+            with self._watch.tracer.start(operation.name, tenant=str(caller.tenant), subject=caller.subject):
+                output = await self._run(operation, caller, given, idempotency_key, request)
+            outcome = "ok"
+        except DragomanError as error:
+            outcome = error.code
+            raise
+        except Exception as error:
+            _LOG.exception("operation.failed", operation=operation.name)
+            await self._record(operation, caller, Outcome.FAILED, Internal.code, type(error).__name__)
+            raise Internal from error
+        finally:
+            self._watch.metrics.operations.observe(operation.name, operation.skill, outcome, perf_counter() - started)
+        return output
+
+    async def _run(
+        self, operation: Operation[I, O], caller: Caller, given: I, key: str | None, request: RequestContext | None
+    ) -> O:
+        await self._guards.admission.admit(caller, operation)
+        await self._authorise(operation, caller)
+        if not operation.writes:
+            return await self._handlers.handler(operation)(caller, given)
+        try:
+            return await self._write(operation, caller, given, key, request)
+        except DragomanError as error:
+            await self._record(operation, caller, Outcome.FAILED, error.code, error.message, given)
+            raise
+
+    async def _authorise(self, operation: AnyOperation, caller: Caller) -> None:
+        refusal = self._guards.authority.refusal(caller, operation)
+        if refusal is None:
+            return
+        self._watch.security.denied(permission=operation.permission, reason=refusal)
+        await self._record(operation, caller, Outcome.REFUSED, Forbidden.code, refusal)
+        raise Forbidden(
+            f"{operation.name} needs the permission {operation.permission}", permission=operation.permission
+        )
+
+    async def _write(
+        self, operation: Operation[I, O], caller: Caller, given: I, key: str | None, request: RequestContext | None
+    ) -> O:
+        scope = Scope(caller.tenant, caller.platform)
+        digest = _digest(operation, given)
+        if key is not None:
+            _check_key(key)
+        async with self._db.unit(scope):
+            if key is not None:
+                earlier = await self._guards.keys.claim(scope, caller.subject, key, digest)
+                if earlier is not None:
+                    if request is not None:
+                        request.response_headers.append((b"idempotency-replayed", b"true"))
+                    return operation.output.model_validate(earlier)
+            output = await self._handlers.handler(operation)(caller, given)
+            if key is not None:
+                kept = output.without_secrets().model_dump(mode="json")
+                await self._guards.keys.keep(scope, caller.subject, key, kept)
+            entry = Entry(
+                operation.name,
+                Outcome.DONE,
+                resource=_resource(given, output),
+                input_sha256=digest.hex(),
+                policy=self._guards.authority.version,
+            )
+            await self._guards.trail.add(scope, caller, entry)
+        return output
+
+    async def _record(
+        self,
+        operation: AnyOperation,
+        caller: Caller,
+        outcome: Outcome,
+        code: str,
+        reason: str,
+        given: Input | None = None,
+    ) -> None:
+        """A refusal or a failure changed nothing, so its record stands alone; failing to write it changes no answer."""
+        entry = Entry(
+            operation.name,
+            outcome,
+            resource=_resource(given, None) if given is not None else None,
+            policy=self._guards.authority.version,
+            code=code,
+            reason=reason[:500],
+        )
+        try:
+            scope = Scope(caller.tenant)
+            async with self._db.unit(scope):
+                await self._guards.trail.add(scope, caller, entry)
+        except DragomanError as error:
+            _LOG.error("audit.not_recorded", operation=operation.name, outcome=outcome.value, reason=error.message)
+
+
+def _digest(operation: AnyOperation, given: Input) -> bytes:
+    try:
+        text = rfc8785.dumps({"operation": operation.name, "input": given.model_dump(mode="json")})
+    except rfc8785.CanonicalizationError:
+        raise InvalidInput.of("", "numbers must be finite, and whole numbers within 2**53") from None
+    return hashlib.sha256(text).digest()
+
+
+def _check_key(key: str) -> None:
+    if not 1 <= len(key) <= _LONGEST_KEY or not (key.isascii() and key.isprintable()):
+        raise InvalidInput.of("Idempotency-Key", f"must be 1 to {_LONGEST_KEY} printable ASCII characters")
+
+
+def _resource(given: Input, output: Output | None) -> str | None:
+    """What it was done to: the id of what came out, else what the input refers to."""
+    if (made := getattr(output, "id", None)) is not None:
+        return str(made)
+    for name in type(given).model_fields:
+        if (name == "tenant" or name.endswith("_id")) and (value := getattr(given, name)) is not None:
+            return str(value)
+    return None

@@ -1,0 +1,93 @@
+"""The keys that never enter the database: token issuer, API-key pepper, audit signature and audit MAC."""
+
+import hashlib
+import os
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+
+
+class KeyringError(Exception):
+    """A key file cannot be read or written; the message says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keyring:
+    """Made on first use and then kept: losing them logs everybody out and ends the audit chain's authorship."""
+
+    issuer: ec.EllipticCurvePrivateKey
+    pepper: bytes
+    audit: ed25519.Ed25519PrivateKey
+    audit_mac: bytes
+
+    @classmethod
+    def open(cls, directory: Path) -> "Keyring":
+        """Read the keys, making those that are missing; safe when several processes do it at once.
+
+        Raises:
+            KeyringError: the directory or a file in it is not usable.
+        """
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            issuer = _load(directory / "issuer.pem", lambda: _pem(ec.generate_private_key(ec.SECP256R1())))
+            audit = _load(directory / "audit.pem", lambda: _pem(ed25519.Ed25519PrivateKey.generate()))
+            issuer_key = serialization.load_pem_private_key(issuer, None)
+            audit_key = serialization.load_pem_private_key(audit, None)
+        except OSError as error:
+            raise KeyringError(f"cannot use the keys in {directory}: {error.strerror}") from error
+        except (ValueError, UnsupportedAlgorithm) as error:
+            raise KeyringError(f"a key in {directory} is not a PEM private key: {error}") from error
+        if not isinstance(issuer_key, ec.EllipticCurvePrivateKey) or not isinstance(
+            audit_key, ed25519.Ed25519PrivateKey
+        ):
+            raise KeyringError(f"{directory}: issuer.pem must be a P-256 key and audit.pem an Ed25519 key")
+        return cls(
+            issuer=issuer_key,
+            pepper=_load(directory / "pepper", lambda: secrets.token_bytes(32)),
+            audit=audit_key,
+            audit_mac=_load(directory / "audit.mac", lambda: secrets.token_bytes(32)),
+        )
+
+    def fingerprints(self) -> dict[str, str]:
+        """What identifies each key without giving it away; the database keeps these to notice a mix-up."""
+        return {
+            "issuer": _short(_public(self.issuer.public_key())),
+            "pepper": _short(b"pepper" + self.pepper),
+            "audit": _short(_public(self.audit.public_key())),
+            "audit-mac": _short(b"audit-mac" + self.audit_mac),
+        }
+
+
+def _load(path: Path, make: Callable[[], bytes]) -> bytes:
+    if not path.exists():
+        fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(make())
+            file.flush()
+            os.fsync(file.fileno())
+        # A link fails where a rename would overwrite: whoever comes first wins, and all read the same key.
+        with suppress(FileExistsError):
+            path.hardlink_to(fresh)
+        fresh.unlink()
+    return path.read_bytes()
+
+
+def _pem(key: ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _public(key: ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey) -> bytes:
+    return key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
+def _short(material: bytes) -> str:
+    return hashlib.sha256(material).hexdigest()[:32]

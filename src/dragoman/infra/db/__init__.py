@@ -1,0 +1,18 @@
+"""PostgreSQL: a pool that knows whose rows it may see, units of work, migrations."""
+
+from dragoman.infra.db.database import APP_ROLE, CORE_ROLE, Database, Scope, UniqueViolated
+from dragoman.infra.db.idempotency import IdempotencyKeys
+from dragoman.infra.db.installation import find_foreign_key
+from dragoman.infra.db.migrator import MigrationError, migrate
+
+__all__ = [
+    "APP_ROLE",
+    "CORE_ROLE",
+    "Database",
+    "IdempotencyKeys",
+    "MigrationError",
+    "Scope",
+    "UniqueViolated",
+    "find_foreign_key",
+    "migrate",
+]

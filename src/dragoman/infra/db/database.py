@@ -1,0 +1,177 @@
+"""Every statement runs in a scope: a tenant's, the platform's, or nobody's.
+
+Row-level security reads the scope from two settings of the session. A connection remembers the scope it was last
+given, so that the next statement for the same tenant costs one round trip and not three; taking a connection for
+another scope, or for none, always sets it first. A statement that forgets its tenant therefore runs in nobody's scope
+and sees nothing.
+"""
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+# The driver has no types.
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, LiteralString
+
+import asyncpg
+
+from dragoman.errors import Conflict, UpstreamUnavailable
+from dragoman.infra.db.pool import NOBODY, Connection, Pool, Scope
+
+APP_ROLE = "dragoman_app"
+CORE_ROLE = "dragoman_core"
+
+Row = asyncpg.Record
+_LOST = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.DiskFullError,
+    OSError,
+    TimeoutError,
+)
+
+
+class UniqueViolated(Conflict):
+    """A row with this key exists already; `constraint` says which rule it broke."""
+
+    def __init__(self, constraint: str) -> None:
+        super().__init__("it exists already")
+        self.constraint = constraint
+
+
+@dataclass(slots=True)
+class _Unit:
+    database: "Database"
+    scope: Scope
+    connection: Connection
+    after: list[Callable[[], Awaitable[None]]]
+
+
+_UNIT: ContextVar[_Unit | None] = ContextVar("dragoman_unit", default=None)
+
+
+class Database:
+    """Runs SQL in a scope. Inside `unit` every call joins that one transaction."""
+
+    def __init__(self, url: str, *, role: str = APP_ROLE, size: int = 20, wait_s: float = 5.0) -> None:
+        self._pool = Pool(url, role=role, size=size, wait_s=wait_s)
+
+    async def start(self) -> None:
+        """Connect once, to know that it can be done.
+
+        Raises:
+            UpstreamUnavailable: PostgreSQL does not answer.
+        """
+        await self.ping()
+
+    async def stop(self) -> None:
+        """Give the connections back."""
+        await self._pool.close()
+
+    async def ping(self) -> float:
+        """Seconds for the shortest possible statement."""
+        started = perf_counter()
+        await self.fetch(NOBODY, "SELECT 1")
+        return perf_counter() - started
+
+    async def fetch(self, scope: Scope, sql: LiteralString, *args: Any) -> Sequence[Row]:
+        """All rows."""
+        return await self._run(scope, Connection.fetch, sql, args)
+
+    async def find(self, scope: Scope, sql: LiteralString, *args: Any) -> Row | None:
+        """The first row, or None."""
+        return await self._run(scope, Connection.fetchrow, sql, args)
+
+    async def execute(self, scope: Scope, sql: LiteralString, *args: Any) -> int:
+        """Run it and say how many rows it touched."""
+        status: str = await self._run(scope, Connection.execute, sql, args)
+        count = status.rpartition(" ")[2]
+        return int(count) if count.isdigit() else 0
+
+    @asynccontextmanager
+    async def unit(self, scope: Scope) -> AsyncGenerator[None]:
+        """One transaction around everything that the block does with this database in this scope.
+
+        A unit inside a unit joins it. Leaving by an exception rolls all of it back.
+        """
+        if self._open_unit(scope) is not None:
+            yield
+            return
+        failure: BaseException | None = None
+        try:
+            connection = await self._pool.take(scope)
+            unit = _Unit(self, scope, connection, [])
+            try:
+                async with connection.transaction():
+                    token = _UNIT.set(unit)
+                    try:
+                        yield
+                    except BaseException as error:
+                        failure = error
+                        raise
+                    finally:
+                        _UNIT.reset(token)
+            except (asyncio.CancelledError, TimeoutError):
+                self._pool.drop(connection)
+                raise
+            except BaseException:
+                self._pool.give(connection)
+                raise
+            self._pool.give(connection)
+        except (*_LOST, asyncpg.UniqueViolationError) as error:
+            if error is failure:  # of the block itself, which may have troubles of its own with files and time
+                raise
+            raise _translated(error) from error
+        for callback in unit.after:
+            await callback()
+
+    async def after_commit(self, callback: Callable[[], Awaitable[None]]) -> None:
+        """Run it once the open unit is committed, never if it is rolled back; at once when there is no unit."""
+        if (unit := _UNIT.get()) is not None and unit.database is self:
+            unit.after.append(callback)
+        else:
+            await callback()
+
+    async def _run(self, scope: Scope, how: Callable[..., Awaitable[Any]], sql: str, args: tuple[Any, ...]) -> Any:
+        # No context managers: this is the shortest way to a row, and every request goes it.
+        try:
+            if (unit := self._open_unit(scope)) is not None:
+                return await how(unit.connection, sql, *args)
+            connection = await self._pool.take(scope)
+            try:
+                result = await how(connection, sql, *args)
+            except (asyncio.CancelledError, TimeoutError):
+                self._pool.drop(connection)
+                raise
+            except BaseException:
+                self._pool.give(connection)
+                raise
+            self._pool.give(connection)
+        except (*_LOST, asyncpg.UniqueViolationError) as error:
+            raise _translated(error) from error
+        return result
+
+    def _open_unit(self, scope: Scope) -> _Unit | None:
+        unit = _UNIT.get()
+        if unit is None or unit.database is not self:
+            return None
+        if unit.scope != scope:
+            raise RuntimeError(f"a unit of work for {unit.scope} cannot run a statement for {scope}")
+        return unit
+
+
+def _translated(error: Exception) -> Exception:
+    """The driver's complaint in our words: nothing above this package knows the driver."""
+    if isinstance(error, asyncpg.UniqueViolationError):
+        return UniqueViolated(getattr(error, "constraint_name", None) or "")
+    # The driver has one class for "the connection is gone" and for "two statements at once", a bug of ours.
+    if "another operation" in str(error):
+        return RuntimeError("two statements at once on one connection")
+    return UpstreamUnavailable("postgresql", retry_after_s=2)

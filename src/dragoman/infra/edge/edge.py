@@ -1,0 +1,263 @@
+"""The outermost ring of every HTTP door: who asks, how much, how long, and one line in the log for each request."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import structlog
+
+from dragoman.context import RequestContext, enter_request
+from dragoman.errors import DragomanError, Internal, TimedOut, TooLarge, Unauthenticated
+from dragoman.infra.auth.authenticator import Authenticator
+from dragoman.infra.edge.cors import Cors, ForeignOrigin
+from dragoman.infra.edge.problem import problem
+from dragoman.infra.ids import new_id
+from dragoman.infra.limits import Admission
+from dragoman.infra.telemetry import Metrics, SecurityEvents, Tracer, access_log
+
+Message = MutableMapping[str, Any]
+AsgiScope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+AsgiApp = Callable[[AsgiScope, Receive, Send], Awaitable[None]]
+
+_LOG = structlog.get_logger(__name__)
+_SAFE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_SECURITY_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+]
+_STRICT_PAGES = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+_ONLY_TLS = (b"strict-transport-security", b"max-age=31536000")
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeRules:
+    """What the edge lets through.
+
+    `open_paths` need no credentials but are limited by address; `probe_paths` are not limited either, because a load
+    balancer that is told 429 takes the server out.
+    """
+
+    max_body_bytes: int
+    timeout_s: float
+    cors: Cors
+    open_paths: frozenset[str]
+    open_prefixes: tuple[str, ...]
+    probe_paths: frozenset[str]
+    tls: bool
+
+
+class Edge:
+    """Wraps the doors. Secure by default: a path that is not named open needs credentials."""
+
+    def __init__(
+        self,
+        app: AsgiApp,
+        rules: EdgeRules,
+        *,
+        authenticator: Authenticator,
+        admission: Admission,
+        metrics: Metrics,
+        security: SecurityEvents,
+        tracer: Tracer,
+    ) -> None:
+        self._app = app
+        self._rules = rules
+        self._authenticator = authenticator
+        self._admission = admission
+        self._metrics = metrics
+        self._security = security
+        self._tracer = tracer
+        self._standing_headers = [*_SECURITY_HEADERS, _ONLY_TLS] if rules.tls else _SECURITY_HEADERS
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        """Serve one connection's request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        request = _read_request(scope, headers)
+        enter_request(request)
+        exchange = _Exchange(self, scope, headers, request, receive, send, self._rules.max_body_bytes)
+        self._metrics.http.opened()
+        try:
+            with self._tracer.start("request", headers.get(b"traceparent", "")) as span:
+                request.span = span
+                await self._serve(exchange)
+        finally:
+            self._metrics.http.closed()
+            self._finish(exchange)
+
+    async def _serve(self, exchange: "_Exchange") -> None:
+        try:
+            async with asyncio.timeout(self._rules.timeout_s) as exchange.deadline:
+                await self._pass(exchange)
+        except DragomanError as error:
+            await exchange.refuse(error)
+        except TimeoutError:
+            if exchange.deadline is None or not exchange.deadline.expired():
+                await self._fail(exchange)
+                return
+            took_s = perf_counter() - exchange.request.started
+            _LOG.warning("request.timed_out", path=exchange.scope["path"], duration_s=round(took_s, 3))
+            await exchange.refuse(TimedOut(after_s=self._rules.timeout_s))
+        except Exception:  # noqa: BLE001 - the last net: nothing unforeseen may reach the wire
+            await self._fail(exchange)
+
+    async def _fail(self, exchange: "_Exchange") -> None:
+        _LOG.exception("request.failed", path=exchange.scope["path"])
+        await exchange.refuse(Internal())
+
+    async def _pass(self, exchange: "_Exchange") -> None:
+        headers, rules = exchange.headers, self._rules
+        if (origin := headers.get(b"origin")) is not None and await self._answer_browser(exchange, origin):
+            return
+        path: str = exchange.scope["path"]
+        if path not in rules.probe_paths:
+            await self._identify(exchange, path)
+        length = headers.get(b"content-length")
+        if length is not None and (not length.isdigit() or int(length) > rules.max_body_bytes):
+            raise TooLarge(limit_bytes=rules.max_body_bytes)
+        await self._app(exchange.scope, exchange.receive, exchange.send)
+
+    async def _identify(self, exchange: "_Exchange", path: str) -> None:
+        headers, request = exchange.headers, exchange.request
+        if path in self._rules.open_paths or path.startswith(self._rules.open_prefixes):
+            await self._admission.admit_stranger(request.ip)
+            return
+        try:
+            request.caller = await self._authenticator.authenticate(
+                headers.get(b"authorization"), headers.get(b"x-api-key")
+            )
+        except Unauthenticated as error:
+            await self._admission.admit_stranger(request.ip)
+            self._security.rejected_credentials(error.reason)
+            raise
+
+    async def _answer_browser(self, exchange: "_Exchange", origin: str) -> bool:
+        """Whether the request was a preflight, which is answered here."""
+        cors, headers = self._rules.cors, exchange.headers
+        try:
+            cors.check(origin, headers.get(b"host", ""))
+        except ForeignOrigin:
+            self._security.foreign_origin(origin)
+            raise
+        exchange.request.response_headers += cors.headers(origin)
+        if exchange.scope["method"] != "OPTIONS" or b"access-control-request-method" not in headers:
+            return False
+        exchange.request.response_headers.clear()
+        await exchange.answer(204, cors.preflight(origin), b"")
+        return True
+
+    def standing_headers(self, given: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        """What every response says; a page that brings its own policy keeps it."""
+        if any(name == b"content-security-policy" for name, _ in given):
+            return self._standing_headers
+        return [*self._standing_headers, _STRICT_PAGES]
+
+    def _finish(self, exchange: "_Exchange") -> None:
+        request, scope = exchange.request, exchange.scope
+        seconds = perf_counter() - request.started
+        method = scope["method"] if scope["method"] in _METHODS else "OTHER"
+        route = request.route or "unmatched"
+        request.span.rename(f"{method} {route}")
+        self._metrics.http.observe(method, route, exchange.status, seconds)
+        access_log(
+            method=scope["method"],
+            path=scope["path"],
+            route=route,
+            status=exchange.status,
+            duration_s=seconds,
+            ip=request.ip,
+            user_agent=exchange.headers.get(b"user-agent", ""),
+            request_bytes=exchange.received,
+            response_bytes=exchange.sent,
+        )
+
+
+class _Exchange:
+    """One request and its response on the way through: counted, capped and stamped."""
+
+    __slots__ = (
+        "_edge", "_max_bytes", "_receive", "_send",
+        "deadline", "headers", "received", "request", "scope", "sent", "status",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        edge: Edge,
+        scope: AsgiScope,
+        headers: dict[bytes, str],
+        request: RequestContext,
+        receive: Receive,
+        send: Send,
+        max_bytes: int,
+    ) -> None:
+        self._edge = edge
+        self.scope = scope
+        self.headers = headers
+        self.request = request
+        self._receive = receive
+        self._send = send
+        self._max_bytes = max_bytes
+        self.deadline: asyncio.Timeout | None = None
+        self.status = 0
+        self.received = 0
+        self.sent = 0
+
+    async def receive(self) -> Message:
+        """The next piece of the body, as long as the whole stays under the cap."""
+        message = await self._receive()
+        self.received += len(message.get("body", b""))
+        if self.received > self._max_bytes:
+            raise TooLarge(limit_bytes=self._max_bytes)
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Stamp the response on its way out; once it has begun, it is no longer timed."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            if self.deadline is not None:
+                self.deadline.reschedule(None)
+            given = list(message["headers"])
+            request = self.request
+            message["headers"] = [
+                *given,
+                *request.response_headers,
+                (b"x-request-id", request.id.encode()),
+                *self._edge.standing_headers(given),
+            ]
+            if request.correlation_id:
+                message["headers"].append((b"x-correlation-id", request.correlation_id.encode()))
+        else:
+            self.sent += len(message.get("body", b""))
+        await self._send(message)
+
+    async def answer(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+        """A whole response."""
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": body})
+
+    async def refuse(self, error: DragomanError) -> None:
+        """A problem document, unless the response has begun: then breaking off is all that is left."""
+        self.deadline = None
+        if self.status == 0:
+            await self.answer(*problem(error, self.request.id))
+
+
+def _read_request(scope: AsgiScope, headers: dict[bytes, str]) -> RequestContext:
+    given = headers.get(b"x-request-id", "")
+    correlation = headers.get(b"x-correlation-id", "")
+    client = scope.get("client")
+    return RequestContext(
+        id=given if _SAFE_ID.fullmatch(given) else str(new_id()),
+        door="http",
+        ip=client[0] if client else "",
+        correlation_id=correlation if _SAFE_ID.fullmatch(correlation) else "",
+    )

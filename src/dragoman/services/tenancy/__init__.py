@@ -1,0 +1,1 @@
+"""Tenants, users, API keys: who is here and what they are."""

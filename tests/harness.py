@@ -1,0 +1,165 @@
+"""A real server for tests: its own process, its own PostgreSQL and Valkey, its own data directory."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from dragoman.infra.auth.keyring import Keyring
+from dragoman.infra.auth.tokens import Grant, Issuer
+
+DRAGOMAN = Path(sys.executable).with_name("dragoman")
+# Tests of limits set their own; all others must not run into one.
+GENEROUS = {"DRAGOMAN_LIMITS__IP_PER_MIN": "1000000", "DRAGOMAN_LIMITS__USER_PER_MIN": "1000000",
+            "DRAGOMAN_LIMITS__TENANT_PER_MIN": "1000000"}  # fmt: skip
+
+
+def data_dir() -> Path:
+    """A short path that the embedded servers' user can enter (pytest's own temporary directories are closed to it)."""
+    parent = Path(tempfile.mkdtemp(prefix="dgt-", dir="/tmp"))
+    parent.chmod(0o755)
+    return parent / "d"
+
+
+class Server:
+    """`dragoman serve` as a user runs it. Use as a context manager, or start and stop it by hand."""
+
+    def __init__(
+        self, environment: Mapping[str, str] | None = None, *arguments: str, at: Path | None = None, keep: bool = False
+    ) -> None:
+        self.data_dir = at or data_dir()
+        self.log = self.data_dir.parent / "server.log"
+        self._arguments = arguments
+        self._keep = keep or at is not None
+        self._environment = {"DRAGOMAN_PORT": "0", "DRAGOMAN_LOG_FORMAT": "json", **GENEROUS, **(environment or {})}
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = ""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """For a command that should talk to this server."""
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("DRAGOMAN_")}
+        return clean | self._environment | {"DRAGOMAN_DATA_DIR": str(self.data_dir)}
+
+    @property
+    def pid(self) -> int:
+        """Of the process that was started."""
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> Self:
+        """Start it and wait until it answers."""
+        self.data_dir.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [str(DRAGOMAN), "serve", *self._arguments], env=self.environment, stdout=log, stderr=log
+            )
+        note = self.data_dir / "server.json"
+        wait_for(lambda: self._process is not None and (note_of(note, self._process.pid) or self._ended()), "the note")
+        self.url = str(json.loads(note.read_text())["url"])
+        wait_for(self._answers, "an answer")
+        return self
+
+    def stop(self, with_signal: signal.Signals = signal.SIGTERM, within_s: float = 20) -> int:
+        """End it and return its exit status."""
+        if self._process is None:
+            return 0
+        if self._process.poll() is None:
+            self._process.send_signal(with_signal)
+        status = self._process.wait(within_s)
+        self._process = None
+        return status
+
+    def client(self, token: str | None = None, **options: Any) -> httpx.Client:
+        """A client with a bearer token, or without credentials."""
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=30, **options)
+
+    def admin(self, tenant: str = "demo") -> httpx.Client:
+        """A client that may do everything."""
+        return self.client(self.token(role="super_admin", tenant=tenant))
+
+    def token(
+        self,
+        *,
+        role: str = "org_admin",
+        tenant: str = "demo",
+        user: str = "admin",
+        scopes: list[str] | None = None,
+        ttl_s: int | None = None,
+    ) -> str:
+        """A token as `dragoman token` makes it."""
+        return self.issuer().mint(Grant(tenant, user, [role], scopes), ttl_s=ttl_s)
+
+    def issuer(self) -> Issuer:
+        """The server's own issuer."""
+        return Issuer(Keyring.open(self.data_dir / "secrets").issuer, audience="dragoman", ttl_s=3600)
+
+    def cli(self, *arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a command against this server."""
+        return subprocess.run(
+            [str(DRAGOMAN), *arguments],
+            env=self.environment | {"DRAGOMAN_URL": self.url, "COLUMNS": "160"} | dict(environment or {}),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def log_lines(self) -> list[dict[str, Any]]:
+        """Everything that it has logged so far, as far as it is JSON."""
+        return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
+
+    def security_events(self) -> list[dict[str, Any]]:
+        """Everything in its security stream."""
+        return [json.loads(line) for line in (self.data_dir / "security.jsonl").read_text().splitlines()]
+
+    def _answers(self) -> bool:
+        try:
+            return httpx.get(f"{self.url}/ready", timeout=2, verify=False).status_code == 200
+        except httpx.HTTPError:
+            return self._ended()
+
+    def _ended(self) -> bool:
+        if self._process is not None and self._process.poll() is not None:
+            raise AssertionError(f"the server ended: {self.log.read_text()[-3000:]}")
+        return False
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        if not self._keep:
+            shutil.rmtree(self.data_dir.parent, ignore_errors=True)
+
+
+def note_of(note: Path, pid: int) -> bool:
+    """Whether the note is that of this process, and not of one before it."""
+    try:
+        return bool(json.loads(note.read_text())["pid"] == pid)
+    except (OSError, ValueError, KeyError):
+        return False
+
+
+def wait_for(condition: Callable[[], Any], what: str, within_s: float = 30) -> Any:
+    """Ask until it is so; tests of other processes have nothing better to wait on."""
+    deadline = time.monotonic() + within_s
+    while True:
+        if result := condition():
+            return result
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {within_s} s in vain for {what}")
+        time.sleep(0.02)
