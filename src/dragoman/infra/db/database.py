@@ -17,25 +17,35 @@ from time import perf_counter
 from typing import Any, LiteralString
 
 import asyncpg
+import structlog
 
-from dragoman.errors import Conflict, UpstreamUnavailable
+from dragoman.errors import Conflict, InvalidInput, UpstreamUnavailable
 from dragoman.infra.db.pool import NOBODY, Connection, Pool, Scope
 
 APP_ROLE = "dragoman_app"
 CORE_ROLE = "dragoman_core"
 
 Row = asyncpg.Record
+_LOG = structlog.get_logger(__name__)
+# The same request may well succeed later: PostgreSQL is away, full, a replica, or had to choose between two requests.
 _LOST = (
     asyncpg.PostgresConnectionError,
-    asyncpg.InterfaceError,
-    asyncpg.CannotConnectNowError,
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
-    asyncpg.TooManyConnectionsError,
-    asyncpg.DiskFullError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.TransactionRollbackError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.ReadOnlySQLTransactionError,
     OSError,
     TimeoutError,
 )
+# What PostgreSQL, or the driver before it, cannot take: a null character, a number or a time out of its range.
+_UNFIT = (
+    asyncpg.CharacterNotInRepertoireError,
+    asyncpg.UntranslatableCharacterError,
+    asyncpg.NumericValueOutOfRangeError,
+    asyncpg.DatetimeFieldOverflowError,
+)
+_DRIVER = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
 
 
 class UniqueViolated(Conflict):
@@ -52,6 +62,9 @@ class _Unit:
     scope: Scope
     connection: Connection
     after: list[Callable[[], Awaitable[None]]]
+    # A task that was started inside may outlive it; the connection then belongs to someone else.
+    open: bool = True
+    cut_short: bool = False
 
 
 _UNIT: ContextVar[_Unit | None] = ContextVar("dragoman_unit", default=None)
@@ -118,23 +131,26 @@ class Database:
                         raise
                     finally:
                         _UNIT.reset(token)
-            except (asyncio.CancelledError, TimeoutError):
-                self._pool.drop(connection)
-                raise
-            except BaseException:
-                self._pool.give(connection)
+                        unit.open = False
+            except BaseException as error:
+                if unit.cut_short or isinstance(error, asyncio.CancelledError | TimeoutError):
+                    self._pool.drop(connection)
+                else:
+                    self._pool.give(connection)
                 raise
             self._pool.give(connection)
-        except (*_LOST, asyncpg.UniqueViolationError) as error:
+        except _DRIVER as error:
             if error is failure:  # of the block itself, which may have troubles of its own with files and time
                 raise
             raise _translated(error) from error
-        for callback in unit.after:
-            await callback()
+        await _follow_up(unit.after)
 
     async def after_commit(self, callback: Callable[[], Awaitable[None]]) -> None:
-        """Run it once the open unit is committed, never if it is rolled back; at once when there is no unit."""
-        if (unit := _UNIT.get()) is not None and unit.database is self:
+        """Run it once the open unit is committed, never if it is rolled back; at once when there is no unit.
+
+        What is committed stays so: a callback of a unit that fails is logged, and the next one runs.
+        """
+        if (unit := _UNIT.get()) is not None and unit.database is self and unit.open:
             unit.after.append(callback)
         else:
             await callback()
@@ -143,7 +159,7 @@ class Database:
         # No context managers: this is the shortest way to a row, and every request goes it.
         try:
             if (unit := self._open_unit(scope)) is not None:
-                return await how(unit.connection, sql, *args)
+                return await _run_in(unit, how, sql, args)
             connection = await self._pool.take(scope)
             try:
                 result = await how(connection, sql, *args)
@@ -154,24 +170,44 @@ class Database:
                 self._pool.give(connection)
                 raise
             self._pool.give(connection)
-        except (*_LOST, asyncpg.UniqueViolationError) as error:
+        except _DRIVER as error:
             raise _translated(error) from error
         return result
 
     def _open_unit(self, scope: Scope) -> _Unit | None:
         unit = _UNIT.get()
-        if unit is None or unit.database is not self:
+        if unit is None or unit.database is not self or not unit.open:
             return None
         if unit.scope != scope:
             raise RuntimeError(f"a unit of work for {unit.scope} cannot run a statement for {scope}")
         return unit
 
 
+async def _run_in(unit: _Unit, how: Callable[..., Awaitable[Any]], sql: str, args: tuple[Any, ...]) -> Any:
+    try:
+        return await how(unit.connection, sql, *args)
+    except (asyncio.CancelledError, TimeoutError):
+        unit.cut_short = True
+        raise
+
+
+async def _follow_up(callbacks: Sequence[Callable[[], Awaitable[None]]]) -> None:
+    for callback in callbacks:
+        try:
+            await callback()
+        except Exception:  # noqa: BLE001 - it is committed: to fail now would be to deny what has happened
+            _LOG.exception("after_commit.failed")
+
+
 def _translated(error: Exception) -> Exception:
     """The driver's complaint in our words: nothing above this package knows the driver."""
     if isinstance(error, asyncpg.UniqueViolationError):
         return UniqueViolated(getattr(error, "constraint_name", None) or "")
-    # The driver has one class for "the connection is gone" and for "two statements at once", a bug of ours.
-    if "another operation" in str(error):
-        return RuntimeError("two statements at once on one connection")
-    return UpstreamUnavailable("postgresql", retry_after_s=2)
+    # The driver's own refusal of an argument has the class that PostgreSQL's refusals derive from.
+    if isinstance(error, _UNFIT) or type(error) is asyncpg.DataError:
+        _LOG.warning("database.value_refused", reason=str(error))
+        return InvalidInput.of("body", "holds a character, a number or a time that cannot be stored")
+    # It has one class, too, for "the connection is gone" and for mistakes of ours, such as two statements at once.
+    if isinstance(error, _LOST) or (isinstance(error, asyncpg.InterfaceError) and "clos" in str(error)):
+        return UpstreamUnavailable("postgresql", retry_after_s=2)
+    return RuntimeError(f"{type(error).__name__}: {error}")

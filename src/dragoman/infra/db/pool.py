@@ -75,7 +75,7 @@ class Pool:
 
     def give(self, connection: Connection) -> None:
         """Back from a statement that ran to its end."""
-        if connection.is_closed() or self._closed:
+        if connection.is_closed() or connection.is_in_transaction() or self._closed:
             self.drop(connection)
         elif (waiter := self._first_waiting()) is not None:
             waiter.set_result(connection)
@@ -85,9 +85,7 @@ class Pool:
     def drop(self, connection: Connection) -> None:
         """Back from a statement that was cut short: the connection may still be busy with it."""
         connection.terminate()
-        self._open -= 1
-        if (waiter := self._first_waiting()) is not None:
-            waiter.set_result(None)
+        self._release()
 
     async def close(self) -> None:
         """Close those that are idle; the others are closed when they come back."""
@@ -112,44 +110,61 @@ class Pool:
         return None
 
     async def _next(self) -> Connection:
-        while True:
-            if self._closed:
-                raise asyncpg.InterfaceError("the pool is closed")
-            if self._open < self._size:
-                return await self._connect()
-            waiter: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(waiter)
-            try:
-                async with asyncio.timeout(self._wait_s):
-                    connection = await waiter
-            except BaseException:
-                # It may have been handed over in the very moment in which we stopped waiting.
-                if waiter.done() and not waiter.cancelled() and (late := waiter.result()) is not None:
+        if self._open < self._size:
+            self._open += 1
+        elif (connection := await self._wait()) is not None:
+            return connection
+        return await self._connect()
+
+    async def _wait(self) -> Connection | None:
+        """What the first to be done hands over: its connection, or the right to open one in its place."""
+        waiter: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
+        try:
+            async with asyncio.timeout(self._wait_s):
+                return await waiter
+        except BaseException:
+            # It may have been handed over in the very moment in which we stopped waiting.
+            if waiter.done() and not waiter.cancelled():
+                if (late := waiter.result()) is not None:
                     self.give(late)
-                raise
-            if connection is not None:
-                return connection
+                else:
+                    self._release()
+            raise
 
     async def _connect(self) -> Connection:
-        self._open += 1
         try:
-            connection = await asyncpg.connect(
-                self._url,
-                timeout=10,
-                command_timeout=30,
-                connection_class=Connection,
-                server_settings={"role": self._role, "application_name": "dragoman"},
-            )
+            return await self._open_one()
+        except BaseException:
+            self._release()
+            raise
+
+    async def _open_one(self) -> Connection:
+        if self._closed:
+            raise asyncpg.InterfaceError("the pool is closed")
+        connection = await asyncpg.connect(
+            self._url,
+            timeout=10,
+            command_timeout=30,
+            connection_class=Connection,
+            server_settings={"role": self._role, "application_name": "dragoman"},
+        )
+        try:
             for name in ("json", "jsonb"):
                 await connection.set_type_codec(
                     name, encoder=lambda value: orjson.dumps(value).decode(), decoder=orjson.loads, schema="pg_catalog"
                 )
         except BaseException:
-            self._open -= 1
-            if (waiter := self._first_waiting()) is not None:
-                waiter.set_result(None)
+            connection.terminate()
             raise
         return cast("Connection", connection)
+
+    def _release(self) -> None:
+        """One connection less: whoever waits longest may open another, and nobody can get in before them."""
+        if (waiter := self._first_waiting()) is not None:
+            waiter.set_result(None)
+        else:
+            self._open -= 1
 
     def _first_waiting(self) -> asyncio.Future[Connection | None] | None:
         while self._waiting:
