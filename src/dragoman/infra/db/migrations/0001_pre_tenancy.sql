@@ -1,22 +1,30 @@
 -- why: tenants, their users and keys, and what was revoked; every row is locked to its tenant by row-level security
 SET LOCAL lock_timeout = '5s';
 
--- Roles belong to the whole cluster, so another database, or a process that starts beside us, may have made them.
+-- Roles belong to the whole cluster: another database, a process that starts beside us, or an administrator who keeps
+-- CREATEROLE to themselves may have made them.
 DO $$
+DECLARE
+    wanted text;
 BEGIN
-    CREATE ROLE dragoman_app NOSUPERUSER NOBYPASSRLS NOLOGIN;
-EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;
+    FOREACH wanted IN ARRAY ARRAY['dragoman_app', 'dragoman_core'] LOOP
+        BEGIN
+            IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = wanted) THEN
+                EXECUTE format('CREATE ROLE %I NOSUPERUSER NOBYPASSRLS NOLOGIN', wanted);
+            END IF;
+        EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;
+        END;
+        BEGIN
+            IF NOT pg_has_role(current_user, wanted, 'MEMBER') THEN
+                EXECUTE format('GRANT %I TO %I', wanted, current_user);
+            END IF;
+        EXCEPTION WHEN unique_violation THEN NULL;
+        END;
+    END LOOP;
 END $$;
-DO $$
-BEGIN
-    CREATE ROLE dragoman_core NOSUPERUSER NOBYPASSRLS NOLOGIN;
-EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;
-END $$;
-DO $$
-BEGIN
-    EXECUTE format('GRANT dragoman_app, dragoman_core TO %I', current_user);
-EXCEPTION WHEN unique_violation THEN NULL;
-END $$;
+
+-- What the functions below keep as their path: a temporary table must not stand in for one of ours.
+SELECT set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
 
 CREATE FUNCTION current_tenant() RETURNS uuid LANGUAGE sql STABLE PARALLEL SAFE AS
 $$ SELECT nullif(current_setting('dragoman.tenant', true), '')::uuid $$;
@@ -143,6 +151,8 @@ BEGIN
     END IF;
     DELETE FROM api_keys WHERE tenant_id = gone;
     DELETE FROM users WHERE tenant_id = gone;
+    -- They hold what was answered: names and addresses of people.
+    DELETE FROM idempotency_keys WHERE tenant_id = gone;
 END $$;
 
 REVOKE ALL ON FUNCTION empty_tenant, auth_find_tenant, auth_find_key, auth_list_revocations, auth_find_invitation FROM PUBLIC;
