@@ -1,12 +1,12 @@
 """The REST door: find the binding, decode, run the gate, encode."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from dragoman.addresses import Binding
 from dragoman.context import Caller, RequestContext, current_request
 from dragoman.doors.rest.wire import read_body, read_etag, read_json, read_query, reply
-from dragoman.errors import DragomanError, MethodNotAllowed, NotFound, Unauthenticated
+from dragoman.errors import DragomanError, InvalidInput, MethodNotAllowed, NotFound, Unauthenticated
 from dragoman.gate import Gate
 from dragoman.infra.edge import AsgiScope, Receive, Send, problem
 
@@ -35,21 +35,24 @@ class RestDoor:
     async def _answer(
         self, scope: AsgiScope, receive: Receive, request: RequestContext
     ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+        # An encoded slash is part of a name and no separator, or a proxy that guards a path could be led around it.
+        if b"%2f" in scope["raw_path"].lower():
+            raise NotFound("path", scope["path"][:200])
         binding, path = self._find(scope["method"], scope["path"], request)
         caller = _require(request.caller)
         headers = {name: value.decode("latin-1") for name, value in scope["headers"] if name in _READ}
         if binding.method == "GET":
             given = read_query(binding.operation.input, scope["query_string"], path)
         else:
-            extra: dict[str, Any] = dict(path)
-            if "expected_version" in binding.operation.input.model_fields and b"if-match" in headers:
-                extra["expected_version"] = read_etag(headers[b"if-match"])
+            if scope["query_string"]:
+                raise InvalidInput.of("query", "is not read here; put it into the body")
+            extra = path | _precondition(binding, headers.get(b"if-match"))
             body = await read_body(receive)
             given = read_json(binding.operation.input, body, headers.get(b"content-type", ""), extra)
         output = await self._gate.run(binding.operation, caller, given, idempotency_key=headers.get(b"idempotency-key"))
         return reply(binding, output, request.id)
 
-    def _find(self, method: str, path: str, request: RequestContext) -> tuple[Binding, Mapping[str, str]]:
+    def _find(self, method: str, path: str, request: RequestContext) -> tuple[Binding, dict[str, Any]]:
         parts = path.split("/")
         by_method = self._table.get(tuple(parts))
         if by_method is None and len(parts) > 3:
@@ -61,11 +64,20 @@ class RestDoor:
         binding = by_method.get("GET" if method == "HEAD" else method)
         request.route = next(iter(by_method.values())).path
         if binding is None:
-            raise MethodNotAllowed(method, list(by_method))
+            raise MethodNotAllowed(method, [*by_method, *(["HEAD"] if "GET" in by_method else [])])
         return binding, dict.fromkeys(binding.parameters, path.split("/")[3]) if binding.parameters else {}
 
 
 _READ = frozenset({b"content-type", b"if-match", b"idempotency-key"})
+
+
+def _precondition(binding: Binding, if_match: str | None) -> dict[str, Any]:
+    """The version that must still be the present one; a condition that would not be kept is refused."""
+    if "expected_version" in binding.operation.input.model_fields:
+        return {"expected_version": read_etag(if_match) if if_match is not None else None}
+    if if_match is not None:
+        raise InvalidInput.of("If-Match", "is not possible here")
+    return {}
 
 
 def _require(caller: Caller | None) -> Caller:
