@@ -1,0 +1,18 @@
+"""One file a row of the report, in the order in which they run."""
+
+from collections.abc import Callable
+from typing import Final
+
+from bench.rows import latency, limiter, projection, read, start, sustained, write
+from bench.subject import Effort
+from bench.table import Outcome
+
+ROWS: Final[dict[str, Callable[[Effort], Outcome]]] = {
+    "read": read.run,
+    "write": write.run,
+    "latency": latency.run,
+    "sustained": sustained.run,
+    "limiter": limiter.run,
+    "start": start.run,
+    "projection": projection.run,
+}
