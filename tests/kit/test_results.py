@@ -1,0 +1,84 @@
+from enum import StrEnum
+from typing import Any
+
+import pytest
+from hypothesis import given
+from pydantic import BaseModel
+
+from dragoman.kit import Artifact, Completed, Content, Failed, InputRequired, Rejected, SkillSlot
+from tests.kit.test_content import JSON
+
+
+class Field(StrEnum):
+    AMOUNT = "amount"
+
+
+class Bookmark(BaseModel):
+    field: Field
+    attempt: int
+
+
+@given(JSON)
+def test_a_slot_wraps_any_json_value(value: Any) -> None:
+    assert SkillSlot(value).value == value
+    assert SkillSlot(value) == SkillSlot(value)
+
+
+def test_a_slot_can_be_matched_by_value_enum_and_pattern() -> None:
+    matched: list[str] = []
+    match SkillSlot(Field.AMOUNT):
+        case SkillSlot("amount"):
+            matched.append("pattern")
+        case _:
+            pass
+    match SkillSlot(Field.AMOUNT).value:
+        case Field.AMOUNT:
+            matched.append("enum")
+        case _:
+            pass
+
+    assert matched == ["pattern", "enum"]
+
+
+def test_a_slot_gives_its_model_back() -> None:
+    bookmark = Bookmark(field=Field.AMOUNT, attempt=2)
+
+    assert SkillSlot(bookmark).read(Bookmark) == bookmark
+    with pytest.raises(ValueError, match="not a Bookmark"):
+        SkillSlot("x").read(Bookmark)
+
+
+def test_completed_can_be_empty_or_full() -> None:
+    note = Artifact.from_text("note", "hi")
+
+    assert Completed() == Completed(None, [])
+    assert Completed("done", [note]).message == Content.of("done")
+    assert Completed("done", [note]).artifacts == (note,)
+
+
+@pytest.mark.parametrize("slot", ["amount", None, 5])
+def test_a_question_needs_a_real_slot(slot: Any) -> None:
+    with pytest.raises(TypeError, match="a slot is a SkillSlot"):
+        InputRequired("How much?", slot)
+
+
+def test_ends_that_say_nothing_are_refused() -> None:
+    with pytest.raises(ValueError, match="needs a question"):
+        InputRequired("  ", SkillSlot("x"))
+    with pytest.raises(ValueError, match="needs an error"):
+        Failed("")
+    with pytest.raises(ValueError, match="needs a reason"):
+        Rejected(" ")
+
+
+def test_ends_of_the_wrong_type_are_refused() -> None:
+    broken: Any = ValueError("x")
+    with pytest.raises(TypeError, match="not ValueError"):
+        Failed(broken)
+    with pytest.raises(TypeError, match="an artifact is an Artifact, not dict"):
+        Completed("done", [{"a": 1}])  # pyright: ignore[reportArgumentType] on purpose
+
+
+def test_results_never_change() -> None:
+    with pytest.raises(AttributeError):
+        Failed("x").error = "y"  # pyright: ignore[reportAttributeAccessIssue] it is frozen
