@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Run the command line."""
-    run(Programs(serve=_serve, serve_child=_serve_child, work=_work, expected_errors=_expected_errors))
+    run(PROGRAMS)
 
 
 # The server is imported only by the commands that run it: asking it something must not cost half a second of imports.
@@ -46,6 +46,8 @@ def _expected_errors() -> tuple[type[Exception], ...]:
 
     return EmbeddedError, KeyringError, MigrationError, PolicyError, UpstreamUnavailable
 
+
+PROGRAMS = Programs(serve=_serve, serve_child=_serve_child, work=_work, expected_errors=_expected_errors)
 
 if __name__ == "__main__":
     main()

@@ -3,6 +3,7 @@
 import http.client
 import json
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote, urlencode, urlsplit
@@ -31,9 +32,9 @@ class Client:
         self.url = url
         self._prefix = parts.path.rstrip("/")
         self._headers = {"authorization": f"Bearer {token}", "accept": "application/json"}
-        self._connection = http.client.HTTPConnection(parts.hostname, port, timeout=_TIMEOUT_S)
-        if parts.scheme == "https":
-            self._connection = _secure(parts.hostname, port, trusted_cert)
+        self._secure = parts.scheme == "https"
+        self._host, self._port = parts.hostname, port
+        self._trusted_cert = trusted_cert
 
     def call(self, binding: Binding, given: Mapping[str, Any]) -> dict[str, Any]:
         """The success envelope of an operation.
@@ -59,11 +60,11 @@ class Client:
 
     def _send(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> dict[str, Any]:
         try:
-            self._connection.request(method, path, body, headers)
-            response = self._connection.getresponse()
-            text = response.read()
+            with closing(self._connect()) as connection:
+                connection.request(method, path, body, headers)
+                response = connection.getresponse()
+                text = response.read()
         except (OSError, http.client.HTTPException) as error:
-            self._connection.close()
             raise self._unreachable(getattr(error, "strerror", None) or str(error) or type(error).__name__) from error
         answer = _object(text)
         if answer is None:
@@ -72,6 +73,16 @@ class Client:
             return answer
         wait = response.headers.get("retry-after", "")
         raise Refused(answer, retry_after_s=int(wait) if wait.isdigit() else None)
+
+    def _connect(self) -> http.client.HTTPConnection:
+        if not self._secure:
+            return http.client.HTTPConnection(self._host, self._port, timeout=_TIMEOUT_S)
+        import ssl  # noqa: PLC0415 - most calls stay on this machine and need none of it
+
+        context = ssl.create_default_context()
+        if self._trusted_cert is not None:
+            context.load_verify_locations(self._trusted_cert)
+        return http.client.HTTPSConnection(self._host, self._port, timeout=_TIMEOUT_S, context=context)
 
     def _unreachable(self, reason: str) -> Unreachable:
         return Unreachable(
@@ -89,12 +100,3 @@ def _object(text: bytes) -> dict[str, Any] | None:
 
 def _as_query(values: dict[str, Any]) -> dict[str, str]:
     return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in values.items()}
-
-
-def _secure(host: str, port: int | None, trusted_cert: Path | None) -> http.client.HTTPSConnection:
-    import ssl  # noqa: PLC0415 - most calls stay on this machine and need none of it
-
-    context = ssl.create_default_context()
-    if trusted_cert is not None:
-        context.load_verify_locations(trusted_cert)
-    return http.client.HTTPSConnection(host, port, timeout=_TIMEOUT_S, context=context)

@@ -82,14 +82,11 @@ def _parameter(name: str, field: FieldInfo, *, is_argument: bool) -> click.Param
     flag = "--" + name.replace("_", "-")
     if kind is click.BOOL:
         return click.RichOption([f"{flag}/--no-{name.replace('_', '-')}"], default=None, help=text)
-    return click.RichOption(
-        [flag, name],
-        type=kind,
-        required=field.is_required(),
-        multiple=repeated,
-        default=None,
-        help=text + (" May be repeated." if repeated else ""),
-    )
+    if field.is_required():
+        # No default, not even None: click would take it for a value that was given.
+        return click.RichOption([flag, name], type=kind, required=True, multiple=repeated, help=text)
+    text += " May be repeated." if repeated else ""
+    return click.RichOption([flag, name], type=kind, multiple=repeated, default=None, help=text)
 
 
 def _default(field: FieldInfo) -> str:
