@@ -1,0 +1,135 @@
+"""The first quarter of an hour with Dragoman, as the README tells it."""
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import gettempdir
+
+import httpx
+import pytest
+
+from tests.harness import Server, data_dir
+
+# A person's second command finds what the first one compiled, even where the tests' own environment forbids it.
+COMPILED = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(Path(gettempdir(), "dragoman-tests-compiled"))}
+
+
+@pytest.fixture(scope="module")
+def fresh() -> Iterator[Server]:
+    """`make run` on a machine that never saw it."""
+    with Server(COMPILED) as running:
+        yield running
+
+
+def banner_of(server: Server) -> tuple[str, str]:
+    """The address and the token that a person reads from the screen."""
+    said = server.log.read_text()
+    url = re.search(r"is ready at (http://\S+)", said)
+    token = re.search(r"^export DRAGOMAN_TOKEN=(\S+)$", said, re.MULTILINE)
+    assert url is not None
+    assert token is not None
+    return url[1], token[1]
+
+
+def test_the_banner_has_an_address_and_a_token_that_work_and_commands_that_can_be_pasted(fresh: Server) -> None:
+    url, token = banner_of(fresh)
+
+    me = httpx.get(f"{url}/api/me", headers={"authorization": f"Bearer {token}"}).json()["data"]
+    pasted = next(line for line in fresh.log.read_text().splitlines() if line.startswith("  curl"))
+    answer = subprocess.run(
+        ["sh", "-c", f"{pasted} --silent"],
+        env=fresh.environment | {"DRAGOMAN_TOKEN": token},
+        capture_output=True,
+        check=True,
+    )
+
+    assert (me["tenant"], me["subject"], me["roles"]) == ("demo", "admin", ["super_admin"])
+    assert json.loads(answer.stdout)["data"] == me
+
+
+@pytest.mark.req("GW-004", "GW-006")
+def test_from_a_tenant_of_ones_own_to_a_trail_that_an_auditor_can_check(fresh: Server, tmp_path: Path) -> None:
+    _, token = banner_of(fresh)
+    made = fresh.cli(
+        "tenant", "create", "--name", "Acme", "--slug", "acme", "--json", environment={"DRAGOMAN_TOKEN": token}
+    )
+    admin = {"DRAGOMAN_TOKEN": fresh.cli("token", "--tenant", "acme", "--role", "org_admin").stdout.strip()}
+
+    invite = ("user", "invite", "--email", "ada@example.com", "--name", "Ada", "--role", "viewer", "--json")
+    invited = json.loads(fresh.cli(*invite, environment=admin).stdout)
+    accepted = json.loads(
+        fresh.cli("user", "accept", "--json", environment={"DRAGOMAN_TOKEN": invited["invitation"]}).stdout
+    )
+    ada = {"DRAGOMAN_TOKEN": accepted["token"]}
+
+    refused = fresh.cli("user", "invite", "--email", "bo@example.com", "--name", "Bo", environment=ada)
+    listed = json.loads(fresh.cli("audit", "list", "--json", environment=admin).stdout)["items"]
+    verified = fresh.cli("audit", "verify", environment=admin)
+
+    assert (made.returncode, json.loads(made.stdout)["slug"]) == (0, "acme")
+    assert json.loads(fresh.cli("whoami", "--json", environment=ada).stdout)["roles"] == ["viewer"]
+    assert refused.returncode == 4
+    assert refused.stderr.startswith("UNAUTHORIZED")
+    assert [(item["operation"], item["outcome"]) for item in listed] == [
+        ("user.invite", "refused"),
+        ("user.accept", "done"),
+        ("user.invite", "done"),
+    ]
+    assert (verified.returncode, verified.stdout[:2]) == (0, "OK")
+
+    trail, verifier = tmp_path / "trail.jsonl", tmp_path / "verify_audit.py"
+    fresh.cli("audit", "export", str(trail), environment=admin)
+    verifier.write_text(fresh.cli("audit", "verifier").stdout)
+
+    assert standalone(verifier, trail).returncode == 0
+    trail.write_text(trail.read_text().replace('"seq": 2', '"seq": 3', 1))
+    assert standalone(verifier, trail).returncode == 1
+
+
+def standalone(verifier: Path, trail: Path) -> subprocess.CompletedProcess[str]:
+    """As an auditor runs it: without this package (-I, -S) and without the server."""
+    return subprocess.run(
+        [sys.executable, "-I", "-S", str(verifier), str(trail)], capture_output=True, text=True, check=False
+    )
+
+
+def test_a_refused_viewer_is_403_over_http_too(fresh: Server) -> None:
+    with fresh.client(fresh.token(role="viewer", user="viv")) as client:
+        refused = client.post("/api/users", json={"email": "x@example.com", "name": "X"})
+
+    assert (refused.status_code, refused.json()["code"]) == (403, "UNAUTHORIZED")
+
+
+@pytest.fixture
+def at() -> Iterator[Path]:
+    """A data directory that outlives its server."""
+    directory = data_dir()
+    yield directory
+    shutil.rmtree(directory.parent)
+
+
+@pytest.mark.req("A2A-RT-2")
+def test_ctrl_c_ends_it_and_the_next_start_has_everything_and_heeds_its_new_limits(at: Path) -> None:
+    config = at.parent / "dragoman.toml"
+    with Server(COMPILED, at=at) as first:
+        kept = banner_of(first)[1]
+        first.cli("tenant", "create", "--name", "Acme", "--slug", "acme")
+        status = first.stop(signal.SIGINT)
+
+    config.write_text("[limits]\nuser_per_min = 1\n")
+    environment = {**COMPILED, "DRAGOMAN_CONFIG": str(config), "DRAGOMAN_LIMITS__USER_PER_MIN": ""}
+    with Server(environment, at=at) as second:
+        shown = second.cli("tenant", "show", "acme", environment={"DRAGOMAN_TOKEN": kept})
+        # Two more than one a minute, whenever the minute turns.
+        asked = [second.cli("whoami", "--json") for _ in range(3)]
+
+    limited = [(result.returncode, json.loads(result.stdout)["error"]) for result in asked if result.returncode]
+    assert (status, shown.returncode) == (0, 0)
+    assert {(code, error["code"]) for code, error in limited} == {(1, "RATE_LIMITED")}
+    assert all(error["details"]["retry_after_s"] > 0 for _, error in limited)
+    assert all("try again in" in error["message"] for _, error in limited)

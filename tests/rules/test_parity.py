@@ -1,0 +1,56 @@
+"""Every operation can be reached by every door that there is."""
+
+import importlib
+import pkgutil
+
+import pytest
+import rich_click as click
+
+from dragoman import services
+from dragoman.__main__ import PROGRAMS
+from dragoman.addresses import BINDINGS
+from dragoman.doors.cli.commands import create
+from dragoman.operations import AnyOperation, Operation
+
+# Where what people type is not the operation's name.
+TYPED = {"identity.show": ("whoami",)}
+
+
+def declared() -> list[AnyOperation]:
+    """Every operation that a service declares."""
+    found: list[AnyOperation] = []
+    for package in pkgutil.iter_modules(services.__path__, "dragoman.services."):
+        try:
+            module = importlib.import_module(f"{package.name}.operations")
+        except ModuleNotFoundError:
+            continue
+        found += [value for value in vars(module).values() if isinstance(value, Operation)]
+    return found
+
+
+@pytest.mark.parametrize("operation", declared(), ids=lambda operation: operation.name)
+def test_an_operation_has_a_command_with_an_option_for_each_of_its_inputs(operation: AnyOperation) -> None:
+    noun, verb = operation.name.split(".")
+    words = TYPED.get(operation.name, (noun, "show" if verb == "get" else verb))
+
+    command: click.Command = create(PROGRAMS).load(words[0])
+    for word in words[1:]:
+        assert isinstance(command, click.Group)
+        command = command.commands[word]
+
+    promised = {"as_json", "as_tenant"} if operation.name != "audit.export" else {"as_json", "as_tenant", "file"}
+    # An export is one file, whatever the pieces it came in.
+    inputs: set[str] = set() if operation.name == "audit.export" else set(operation.input.model_fields)
+    assert {param.name for param in command.params} == inputs | promised
+
+
+def test_an_operation_has_one_rest_address() -> None:
+    addressed = [binding.operation.name for binding in BINDINGS]
+
+    assert sorted(addressed) == sorted(operation.name for operation in declared())
+
+
+def test_no_two_operations_share_an_address() -> None:
+    addresses = [(binding.method, binding.path) for binding in BINDINGS]
+
+    assert len(set(addresses)) == len(addresses)
