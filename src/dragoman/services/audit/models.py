@@ -52,7 +52,7 @@ class ListRecords(ListInput):
 class TrustedHead(Input):
     """A head that was kept outside the server."""
 
-    seq: int = Field(ge=1)
+    seq: int = Field(ge=1, le=2**63 - 1)
     hash: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
@@ -85,7 +85,10 @@ class Verification(Output):
 class ExportTrail(Input):
     """A piece of the chain, oldest first."""
 
-    after: int = Field(0, ge=0, description="Begin after this link.")
+    after: int = Field(0, ge=0, le=2**63 - 1, description="Begin after this link.")
+    until: int | None = Field(
+        None, ge=1, le=2**63 - 1, description="End at this link: `head.seq` of the first piece, for a chain that grows."
+    )
     limit: int = Field(1000, ge=1, le=1000, description="How many records at most.")
 
 
@@ -94,8 +97,8 @@ class ExportedRecord(Output):
 
     seq: int
     id: UUID
-    body: str = Field(description="The record's canonical bytes, base64.")
-    mac: str
+    body: str = Field(description="The record's canonical bytes, base64; empty when the record is gone.")
+    mac: str = Field(description="Empty when the record is gone.")
     hash: str
 
 

@@ -1,8 +1,11 @@
 """Reading the trail: list it, check it, take it away."""
 
+import asyncio
 import base64
-import hmac
+from datetime import datetime
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 import orjson
 from cryptography.exceptions import InvalidSignature
@@ -11,7 +14,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from dragoman.context import Caller
 from dragoman.infra.db import Scope
 from dragoman.operations import Page, page
-from dragoman.services.audit.chain import ChainCheck, Head, Problem, key_id
+from dragoman.services.audit.chain import ChainCheck, Entry, Head, key_id, mac_fits, names_itself
+from dragoman.services.audit.heads import HeadsFile
 from dragoman.services.audit.models import (
     AuditRecord,
     ChainProblem,
@@ -22,10 +26,15 @@ from dragoman.services.audit.models import (
     Verification,
     VerifyTrail,
 )
-from dragoman.services.audit.store import AuditStore
+from dragoman.services.audit.store import AuditStore, Shown
+from dragoman.services.audit.trail import column, shown
 
-_STEP = 2_000
-_MOST_PROBLEMS = 100
+# How much is checked before other requests have their turn.
+_STEP = 1_000
+_FIRST_ID, _LAST_ID = UUID(int=0), UUID(int=2**128 - 1)
+# How far the time in an id may be from the time in its record.
+_SLACK_MS = 60_000
+_CHANGED = "this record was changed in the database and cannot be read"
 
 
 class AuditService:
@@ -37,103 +46,136 @@ class AuditService:
         self._store = store
         self._public_key = public_key
         self._mac_key = mac_key
-        self._heads_file = heads_file
+        self._heads = HeadsFile(heads_file) if heads_file else None
 
     async def list_records(self, caller: Caller, wanted: ListRecords) -> Page[AuditRecord]:
         """Newest first."""
+        after = _first_id(wanted.since, -_SLACK_MS) if wanted.since else _FIRST_ID
+        before = _first_id(wanted.until, _SLACK_MS) if wanted.until else _LAST_ID
         rows = await self._store.page(
             Scope(caller.tenant),
             wanted.limit + 1,
-            wanted.cursor,
-            wanted.operation,
-            wanted.subject,
+            (after, min(before, wanted.cursor or _LAST_ID)),
+            wanted.operation and column(wanted.operation),
+            wanted.subject and column(wanted.subject),
             wanted.outcome and wanted.outcome.value,
             wanted.since,
             wanted.until,
         )
-        return page(
-            [AuditRecord.model_validate({**orjson.loads(row["body"]), "seq": row["seq"]}) for row in rows], wanted.limit
-        )
+        return page([_record(row) for row in rows], wanted.limit)
 
     async def verify(self, caller: Caller, given: VerifyTrail) -> Verification:
         """Follow the chain from its first record to its signed head, and hold it against every head kept outside."""
         scope = Scope(caller.tenant)
-        trusted = self._published_heads(caller)
+        trusted = await asyncio.to_thread(self._heads.list, caller.tenant) if self._heads else []
         if given.head is not None:
             trusted.append(Head(caller.tenant, given.head.seq, bytes.fromhex(given.head.hash), "", "", b""))
-        check = ChainCheck(caller.tenant, mac_key=self._mac_key, trusted=trusted)
-        # Read first: a chain that grows while it is followed must not seem to run past its end.
-        head = await self._store.head(scope)
-        end = head.seq if head else 0
-        while check.seq < end and (entries := await self._store.chain(scope, check.seq, min(_STEP, end - check.seq))):
-            for entry in entries:
-                check.follow(entry)
+        # An empty signature is that of the head which the caller gave: it has the caller's word.
+        check = ChainCheck(
+            caller.tenant,
+            mac_key=self._mac_key,
+            trusted=trusted,
+            signed=lambda head: not head.signature or self._is_signed(head),
+        )
+        # Read after the heads outside, which are published late, and before the links: a chain that grows meanwhile
+        # must seem neither cut nor to run past its end.
+        last, head = await self._store.end(scope)
+        await self._follow(scope, check, last)
         check.finish(head)
-        problems = check.problems + self._check_signature(head)
-        unsealed = await self._store.unsealed(scope)
-        problems += [
-            Problem(check.seq + 1, "an unsealed record was changed: its MAC does not fit", str(row["id"]))
-            for row in unsealed
-            if not hmac.compare_digest(hmac.digest(self._mac_key, row["body"], "sha256"), row["mac"])
-        ]
+        if head is not None and not self._is_signed(head):
+            check.report(head.seq, "the head's signature is not this installation's")
+        unsealed = await self._check_unsealed(scope, check)
         return Verification(
-            ok=not problems,
+            ok=not check.broken,
             records=check.seq,
-            unsealed=len(unsealed),
+            unsealed=unsealed,
             head=head.to_json() if head else None,
             public_key=self._public_key.public_bytes_raw().hex(),
-            trusted_heads=len({trusted_head.seq for trusted_head in trusted}),
-            problems=[
-                ChainProblem(seq=p.seq, reason=p.reason, record_id=p.record_id) for p in problems[:_MOST_PROBLEMS]
-            ],
+            trusted_heads=check.trusted,
+            problems=[ChainProblem(seq=p.seq, reason=p.reason, record_id=p.record_id) for p in check.problems],
         )
 
     async def export(self, caller: Caller, wanted: ExportTrail) -> Export:
-        """The next piece of the chain, up to the newest signed head."""
+        """The next piece of the chain, up to the newest signed head, or up to the one at `until`."""
         scope = Scope(caller.tenant)
-        head = await self._store.head(scope)
-        entries = [
-            entry
-            for entry in await self._store.chain(scope, wanted.after, wanted.limit)
-            if head and entry.seq <= head.seq
-        ]
-        more = bool(entries and head and entries[-1].seq < head.seq)
+        last, head = await self._store.end(scope)
+        if wanted.until is not None:
+            last = min(last, wanted.until)
+            head = await self._store.find_head(scope, wanted.until) or head
+        rows = await self._store.chain(scope, wanted.after, last, wanted.limit)
         return Export(
             tenant=caller.tenant,
             public_key=self._public_key.public_bytes_raw().hex(),
             records=[
                 ExportedRecord(
-                    seq=entry.seq,
-                    id=entry.record_id,
-                    body=base64.b64encode(entry.body or b"").decode(),
-                    mac=(entry.mac or b"").hex(),
-                    hash=entry.hash.hex(),
+                    seq=row["seq"],
+                    id=row["record_id"],
+                    body=base64.b64encode(row["body"] or b"").decode(),
+                    mac=(row["mac"] or b"").hex(),
+                    hash=row["hash"].hex(),
                 )
-                for entry in entries
+                for row in rows
             ],
             head=head.to_json() if head else None,
-            next_after=entries[-1].seq if more else None,
+            next_after=rows[-1]["seq"] if rows and rows[-1]["seq"] < last else None,
         )
 
-    def _check_signature(self, head: Head | None) -> list[Problem]:
-        if head is None:
-            return []
+    async def _follow(self, scope: Scope, check: ChainCheck, last: int) -> None:
+        # From the very first number there can be: none may stand before link 1.
+        after = -(2**63)
+        while rows := await self._store.chain(scope, after, last, _STEP):
+            for row in rows:
+                entry = Entry(row["seq"], row["record_id"], row["body"], row["mac"], row["hash"])
+                broken = check.broken
+                check.follow(entry)
+                if check.broken == broken and not _agrees(row):
+                    check.report(entry.seq, "what is listed of the record is not what the record says", entry)
+            after = rows[-1]["seq"]
+
+    async def _check_unsealed(self, scope: Scope, check: ChainCheck) -> int:
+        count, after = 0, _FIRST_ID
+        while rows := await self._store.unsealed(scope, after, _STEP):
+            for row in rows:
+                entry = Entry(check.seq + 1, row["id"], row["body"], row["mac"], b"")
+                if not mac_fits(self._mac_key, row["body"], row["mac"]):
+                    check.report(
+                        entry.seq, "a record without a seal is forged or was changed: its MAC does not fit", entry
+                    )
+                elif not names_itself(scope.tenant or _FIRST_ID, row["id"], row["body"]) or not _agrees(row):
+                    check.report(entry.seq, "a record without a seal is not the one that it says it is", entry)
+                elif row["passed_over"]:
+                    check.report(entry.seq, "a record has lost its link: the sealer is past it", entry)
+            count += len(rows)
+            after = rows[-1]["id"]
+        return count
+
+    def _is_signed(self, head: Head) -> bool:
         if head.key_id != key_id(self._public_key.public_bytes_raw()):
-            return [Problem(head.seq, "the head is signed by another key than this installation's")]
+            return False
         try:
             self._public_key.verify(head.signature, head.signed_bytes())
         except InvalidSignature:
-            return [Problem(head.seq, "the head's signature is not this installation's")]
-        return []
+            return False
+        return True
 
-    def _published_heads(self, caller: Caller) -> list[Head]:
-        if self._heads_file is None:
-            return []
-        heads: list[Head] = []
-        for path in (self._heads_file.with_suffix(".old"), self._heads_file):
-            if path.exists():
-                needle = str(caller.tenant).encode()
-                heads += [
-                    Head.from_json(orjson.loads(line)) for line in path.read_bytes().splitlines() if needle in line
-                ]
-        return heads
+
+def _record(row: Any) -> AuditRecord:
+    try:
+        return AuditRecord.model_validate({**orjson.loads(row["body"]), "id": row["id"], "seq": row["seq"]})
+    except (ValueError, TypeError):
+        # Someone changed it. The list must go on, most of all now.
+        unknown = dict.fromkeys(("principal_type", "credential", "door", "request_id"), "")
+        columns = {name: row[name] for name in ("id", "seq", "at", "operation", "outcome", "subject")}
+        return AuditRecord.model_construct(**unknown, **columns, reason=_CHANGED)
+
+
+def _agrees(row: Any) -> bool:
+    try:
+        return shown(row["body"]) == Shown(row["at"], row["operation"], row["outcome"], row["subject"])
+    except ValueError:
+        return False
+
+
+def _first_id(at: datetime, slack_ms: int) -> UUID:
+    """The smallest id of that moment, give or take."""
+    return UUID(int=min(max(0, int(at.timestamp() * 1000) + slack_ms), 2**48 - 1) << 80)

@@ -7,41 +7,59 @@ from typing import Any, LiteralString
 from uuid import UUID
 
 from dragoman.infra.db import Database, Scope
-from dragoman.services.audit.chain import Entry, Head
+from dragoman.services.audit.chain import Head
 
 # Any constant will do, as long as every release uses the same one.
 _SEALER_LOCK: LiteralString = "6436146"
+_BEFORE_ALL = UUID(int=0)
 
-ADD: LiteralString = "INSERT INTO audit_records (tenant_id, id, body, mac) VALUES ($1, $2, $3, $4)"
+ADD: LiteralString = """
+INSERT INTO audit_records (tenant_id, id, at, operation, outcome, subject, body, mac)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"""
+# Ids sort by time: a range of them spares the rows outside the wanted time, and `at` is exact.
 LIST: LiteralString = """
-SELECT r.id, r.body, l.seq FROM audit_records r
+SELECT r.id, r.at, r.operation, r.outcome, r.subject, r.body, l.seq FROM audit_records r
 LEFT JOIN audit_links l ON l.tenant_id = r.tenant_id AND l.record_id = r.id
-CROSS JOIN LATERAL (SELECT convert_from(r.body, 'UTF8')::jsonb AS body) AS j
-WHERE r.tenant_id = $1 AND ($3::uuid IS NULL OR r.id < $3)
-  AND ($4::text IS NULL OR j.body->>'operation' = $4) AND ($5::text IS NULL OR j.body->>'subject' = $5)
-  AND ($6::text IS NULL OR j.body->>'outcome' = $6)
-  AND ($7::timestamptz IS NULL OR (j.body->>'at')::timestamptz >= $7)
-  AND ($8::timestamptz IS NULL OR (j.body->>'at')::timestamptz < $8)
+WHERE r.tenant_id = $1 AND r.id > $3 AND r.id < $4
+  AND ($5::text IS NULL OR r.operation = $5) AND ($6::text IS NULL OR r.subject = $6)
+  AND ($7::text IS NULL OR r.outcome = $7)
+  AND ($8::timestamptz IS NULL OR r.at >= $8) AND ($9::timestamptz IS NULL OR r.at < $9)
 ORDER BY r.id DESC LIMIT $2"""
 CHAIN: LiteralString = """
-SELECT l.seq, l.record_id, r.body, r.mac, l.hash FROM audit_links l
+SELECT l.seq, l.record_id, l.hash, r.body, r.mac, r.at, r.operation, r.outcome, r.subject FROM audit_links l
 LEFT JOIN audit_records r ON r.tenant_id = l.tenant_id AND r.id = l.record_id
-WHERE l.tenant_id = $1 AND l.seq > $2 ORDER BY l.seq LIMIT $3"""
-HEAD: LiteralString = """
-SELECT tenant_id, seq, hash, sealed_at, key_id, signature FROM audit_heads
-WHERE tenant_id = $1 ORDER BY seq DESC LIMIT 1"""
+WHERE l.tenant_id = $1 AND l.seq > $2 AND l.seq <= $3 ORDER BY l.seq LIMIT $4"""
+# One statement: link and head are committed together, so one snapshot sees both or neither.
+END: LiteralString = """
+SELECT coalesce((SELECT max(seq) FROM audit_links WHERE tenant_id = $1), 0) AS last,
+       h.tenant_id, h.seq, h.hash, h.sealed_at, h.key_id, h.signature
+FROM (SELECT) AS always
+LEFT JOIN LATERAL (SELECT * FROM audit_heads WHERE tenant_id = $1 ORDER BY seq DESC LIMIT 1) AS h ON true"""
+HEAD_AT: LiteralString = """
+SELECT tenant_id, seq, hash, sealed_at, key_id, signature FROM audit_heads WHERE tenant_id = $1 AND seq = $2"""
 UNSEALED: LiteralString = """
-SELECT r.id, r.body, r.mac FROM audit_records r WHERE r.tenant_id = $1
-AND NOT EXISTS (SELECT 1 FROM audit_links l WHERE l.tenant_id = r.tenant_id AND l.record_id = r.id)"""
+SELECT r.id, r.body, r.mac, r.at, r.operation, r.outcome, r.subject,
+       (r.xid, r.id) <= (SELECT w.xid, w.id FROM audit_watermark w) AS passed_over
+FROM audit_records r
+WHERE r.tenant_id = $1 AND r.id > $2
+  AND NOT EXISTS (SELECT 1 FROM audit_links l WHERE l.tenant_id = r.tenant_id AND l.record_id = r.id)
+ORDER BY r.id LIMIT $3"""
 
 TRY_LOCK: LiteralString = f"SELECT pg_try_advisory_xact_lock({_SEALER_LOCK}) AS mine"
-WATERMARK: LiteralString = "SELECT below, pg_snapshot_xmin(pg_current_snapshot()) AS settled FROM audit_watermark"
-# The watermark only saves work; that a record has no link yet is what counts.
+WATERMARK: LiteralString = """
+SELECT xid, id, pg_snapshot_xmin(now) AS settled, xid > pg_snapshot_xmax(now) AS foreign_xid
+FROM audit_watermark, pg_current_snapshot() AS now"""
+# The sub-select is one look into an index for each row; a join would be planned as a scan of all links.
 PENDING: LiteralString = """
-SELECT r.tenant_id, r.id, r.xid, r.body, r.mac FROM audit_records r
-WHERE r.xid >= $1::xid8 AND r.xid < $2::xid8
-  AND NOT EXISTS (SELECT 1 FROM audit_links l WHERE l.tenant_id = r.tenant_id AND l.record_id = r.id)
-ORDER BY r.xid, r.id LIMIT $3"""
+SELECT r.tenant_id, r.id, r.xid, r.body, r.mac,
+       (SELECT l.seq FROM audit_links l WHERE l.tenant_id = r.tenant_id AND l.record_id = r.id) AS seq
+FROM audit_records r
+WHERE (r.xid, r.id) > ($1::xid8, $2::uuid) AND r.xid < $3::xid8
+ORDER BY r.xid, r.id LIMIT $4"""
+STRAY: LiteralString = """
+SELECT r.tenant_id, r.id, r.xid, r.body, r.mac, NULL::bigint AS seq FROM audit_records r
+WHERE NOT EXISTS (SELECT 1 FROM audit_links l WHERE l.tenant_id = r.tenant_id AND l.record_id = r.id)
+ORDER BY r.xid, r.id"""
 LAST_LINKS: LiteralString = """
 SELECT t.id AS tenant_id, l.seq, l.hash FROM unnest($1::uuid[]) AS t (id)
 CROSS JOIN LATERAL (SELECT seq, hash FROM audit_links WHERE tenant_id = t.id ORDER BY seq DESC LIMIT 1) AS l"""
@@ -51,11 +69,30 @@ SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::bytea[])"""
 ADD_HEADS: LiteralString = """
 INSERT INTO audit_heads (tenant_id, seq, hash, sealed_at, key_id, signature)
 SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::bytea[], $4::text[], $5::text[], $6::bytea[])"""
-MOVE_WATERMARK: LiteralString = "UPDATE audit_watermark SET below = $1::xid8"
+MOVE_WATERMARK: LiteralString = "UPDATE audit_watermark SET xid = $1::xid8, id = $2"
 OLDEST_PENDING: LiteralString = """
-SELECT min((convert_from(r.body, 'UTF8')::jsonb->>'at')::timestamptz) AS oldest FROM audit_records r
-WHERE r.xid >= (SELECT below FROM audit_watermark)
-  AND NOT EXISTS (SELECT 1 FROM audit_links l WHERE l.tenant_id = r.tenant_id AND l.record_id = r.id)"""
+SELECT r.at FROM audit_records r
+WHERE (r.xid, r.id) > (SELECT w.xid, w.id FROM audit_watermark w) AND r.xid < pg_snapshot_xmax(pg_current_snapshot())
+  AND (SELECT l.seq FROM audit_links l WHERE l.tenant_id = r.tenant_id AND l.record_id = r.id) IS NULL
+ORDER BY r.xid, r.id LIMIT 1"""
+# From tenant to tenant by the index, whatever the number of heads that each has.
+NEWEST_HEADS: LiteralString = """
+WITH RECURSIVE newest AS (
+    (SELECT * FROM audit_heads ORDER BY tenant_id DESC, seq DESC LIMIT 1)
+    UNION ALL
+    SELECT h.* FROM newest n CROSS JOIN LATERAL (
+        SELECT * FROM audit_heads WHERE tenant_id < n.tenant_id ORDER BY tenant_id DESC, seq DESC LIMIT 1) AS h)
+SELECT tenant_id, seq, hash, sealed_at, key_id, signature FROM newest"""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is kept beside the body to filter by; a copy, of which the body is the truth."""
+
+    at: datetime
+    operation: str
+    outcome: str
+    subject: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +101,16 @@ class Pending:
 
     tenant: UUID
     id: UUID
-    xid: int
     body: bytes
     mac: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """Up to where the sealer is, in the order of transactions and, within one, of ids."""
+
+    xid: int
+    id: UUID
 
 
 class AuditStore:
@@ -75,27 +119,35 @@ class AuditStore:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    async def add(self, scope: Scope, record_id: UUID, body: bytes, mac: bytes) -> None:
+    async def add(self, scope: Scope, record_id: UUID, shown: Shown, body: bytes, mac: bytes) -> None:
         """One record, in whatever unit of work is open."""
-        await self._db.execute(scope, ADD, scope.tenant, record_id, body, mac)
+        columns = (shown.at, shown.operation, shown.outcome, shown.subject)
+        await self._db.execute(scope, ADD, scope.tenant, record_id, *columns, body, mac)
 
-    async def page(self, scope: Scope, limit: int, after: UUID | None, *filters: Any) -> Sequence[Any]:
-        """Newest first; filters: operation, subject, outcome, since, until."""
-        return await self._db.fetch(scope, LIST, scope.tenant, limit, after, *filters)
+    async def page(self, scope: Scope, limit: int, ids: tuple[UUID, UUID], *filters: Any) -> Sequence[Any]:
+        """Newest first, with ids between the two; filters: operation, subject, outcome, since, until."""
+        return await self._db.fetch(scope, LIST, scope.tenant, limit, *ids, *filters)
 
-    async def chain(self, scope: Scope, after: int, limit: int) -> list[Entry]:
+    async def chain(self, scope: Scope, after: int, until: int, limit: int) -> Sequence[Any]:
         """Links with their records, oldest first."""
-        rows = await self._db.fetch(scope, CHAIN, scope.tenant, after, limit)
-        return [Entry(row["seq"], row["record_id"], row["body"], row["mac"], row["hash"]) for row in rows]
+        return await self._db.fetch(scope, CHAIN, scope.tenant, after, until, limit)
 
-    async def head(self, scope: Scope) -> Head | None:
-        """The newest signed head."""
-        row = await self._db.find(scope, HEAD, scope.tenant)
+    async def end(self, scope: Scope) -> tuple[int, Head | None]:
+        """The number of the last link, and the newest signed head: of one moment, so they should agree."""
+        row = await self._db.find(scope, END, scope.tenant)
+        if row is None:
+            return 0, None
+        last, *head = row
+        return last, Head(*head) if head[0] is not None else None
+
+    async def find_head(self, scope: Scope, seq: int) -> Head | None:
+        """The head that was signed at this link."""
+        row = await self._db.find(scope, HEAD_AT, scope.tenant, seq)
         return Head(*row) if row else None
 
-    async def unsealed(self, scope: Scope) -> Sequence[Any]:
-        """Records that have no link yet."""
-        return await self._db.fetch(scope, UNSEALED, scope.tenant)
+    async def unsealed(self, scope: Scope, after: UUID, limit: int) -> Sequence[Any]:
+        """Records that have no link, by id."""
+        return await self._db.fetch(scope, UNSEALED, scope.tenant, after, limit)
 
 
 class SealStore:
@@ -110,32 +162,51 @@ class SealStore:
         row = await self._db.find(self._scope, TRY_LOCK)
         return bool(row and row["mine"])
 
-    async def pending(self, limit: int) -> tuple[list[Pending], int]:
-        """Records that no running transaction can still precede, and the watermark that says so."""
+    async def pending(self, limit: int) -> tuple[list[Pending], Watermark | None, bool]:
+        """Records that no running transaction can still precede, where that leads, and whether there are more.
+
+        Transaction ids are a cluster's own. In a database that was restored from a dump into another cluster the
+        watermark may lie ahead of every transaction to come; then all that has no link is pending.
+        """
         marks = await self._db.find(self._scope, WATERMARK)
         if marks is None:
             raise RuntimeError("the audit watermark is gone")
-        rows = await self._db.fetch(self._scope, PENDING, marks["below"], marks["settled"], limit)
-        found = [Pending(row["tenant_id"], row["id"], row["xid"], row["body"], row["mac"]) for row in rows]
-        return found, found[-1].xid if len(found) == limit else marks["settled"]
+        settled = Watermark(marks["settled"], _BEFORE_ALL)
+        if marks["foreign_xid"]:
+            return _pending(await self._db.fetch(self._scope, STRAY)), settled, False
+        rows = await self._db.fetch(self._scope, PENDING, marks["xid"], marks["id"], marks["settled"], limit)
+        if len(rows) == limit:
+            return _pending(rows), Watermark(rows[-1]["xid"], rows[-1]["id"]), True
+        return _pending(rows), settled if rows else None, False
 
     async def last_links(self, tenants: list[UUID]) -> dict[UUID, tuple[int, bytes]]:
         """Where each tenant's chain ends."""
         rows = await self._db.fetch(self._scope, LAST_LINKS, tenants)
         return {row["tenant_id"]: (row["seq"], row["hash"]) for row in rows}
 
-    async def add(self, links: list[tuple[UUID, int, UUID, bytes]], heads: list[Head], below: int) -> None:
+    async def add(self, links: list[tuple[UUID, int, UUID, bytes]], heads: list[Head]) -> None:
         """Seal."""
         await self._db.execute(self._scope, ADD_LINKS, *(list(column) for column in zip(*links, strict=True)))
         columns = [(h.tenant, h.seq, h.hash, h.sealed_at, h.key_id, h.signature) for h in heads]
         await self._db.execute(self._scope, ADD_HEADS, *(list(column) for column in zip(*columns, strict=True)))
-        await self._db.execute(self._scope, MOVE_WATERMARK, below)
+
+    async def move(self, watermark: Watermark) -> None:
+        """Go on from here next time."""
+        await self._db.execute(self._scope, MOVE_WATERMARK, watermark.xid, watermark.id)
 
     async def oldest_pending(self) -> datetime | None:
         """When the record was written that waits longest."""
         row = await self._db.find(self._scope, OLDEST_PENDING)
-        return row["oldest"] if row else None
+        return row["at"] if row else None
+
+    async def newest_heads(self) -> list[Head]:
+        """Each tenant's."""
+        return [Head(*row) for row in await self._db.fetch(self._scope, NEWEST_HEADS)]
 
     def unit(self) -> Any:
         """One transaction around a pass."""
         return self._db.unit(self._scope)
+
+
+def _pending(rows: Sequence[Any]) -> list[Pending]:
+    return [Pending(row["tenant_id"], row["id"], row["body"], row["mac"]) for row in rows if row["seq"] is None]

@@ -11,7 +11,7 @@ import orjson
 from dragoman.context import Caller, current_request
 from dragoman.infra.db import Database, Scope
 from dragoman.services.audit.models import Outcome
-from dragoman.services.audit.store import AuditStore
+from dragoman.services.audit.store import AuditStore, Shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class AuditTrail:
         """Record it in the open unit of work; the sealer is woken once that commits."""
         record_id = self._new_id()
         body = encode(record_id, caller, entry)
-        await self._store.add(scope, record_id, body, hmac.digest(self._mac_key, body, "sha256"))
+        await self._store.add(scope, record_id, shown(body), body, hmac.digest(self._mac_key, body, "sha256"))
         await self._db.after_commit(self._wake_sealer)
 
     async def _wake_sealer(self) -> None:
@@ -73,4 +73,36 @@ def encode(record_id: UUID, caller: Caller, entry: Entry) -> bytes:
         "code": entry.code,
         "reason": entry.reason,
     }
-    return orjson.dumps({key: value for key, value in fields.items() if value is not None}, option=orjson.OPT_SORT_KEYS)
+    given = {key: value for key, value in fields.items() if value is not None}
+    try:
+        return orjson.dumps(given, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # half of a surrogate pair: no bytes exist for it, and a record must be written all the same
+        whole = {key: _whole(value) if isinstance(value, str) else value for key, value in given.items()}
+        return orjson.dumps(whole, option=orjson.OPT_SORT_KEYS)
+
+
+def shown(body: bytes) -> Shown:
+    """What is kept beside a body, made from nothing but the body, so that anyone can compare.
+
+    Raises:
+        ValueError: this was never a body.
+    """
+    fields = orjson.loads(body)
+    try:
+        return Shown(
+            datetime.fromisoformat(fields["at"]),
+            column(fields["operation"]),
+            column(fields["outcome"]),
+            column(fields["subject"]),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not an audit record: {error}") from error
+
+
+def column(text: str) -> str:
+    """As PostgreSQL can keep it: its text has no NUL."""
+    return text.replace("\0", "\ufffd")
+
+
+def _whole(text: str) -> str:
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
