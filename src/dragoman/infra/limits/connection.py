@@ -10,8 +10,9 @@ from dragoman.infra.limits.wire import ValkeyLostError, ValkeyRefusedError, Wire
 
 log = structlog.get_logger(__name__)
 
+# Of living processes only: one that died while Valkey was away would show it as away for ever.
 DEGRADED = Gauge(
-    "dragoman_limits_degraded", "1 while limits are counted in memory, Valkey being away.", multiprocess_mode="max"
+    "dragoman_limits_degraded", "1 while limits are counted in memory, Valkey being away.", multiprocess_mode="livemax"
 )
 
 

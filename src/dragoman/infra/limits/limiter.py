@@ -175,7 +175,7 @@ class Limiter:
         count = self._counts.get((limit.name, outcome))
         if count is None:
             # labels() costs more than the increment itself.
-            count = CHECKS.labels(limit.name, Outcome(outcome).name.lower()).inc
+            count = CHECKS.labels(plain(limit.name), Outcome(outcome).name.lower()).inc
             self._counts[limit.name, outcome] = count
         count()
         return Verdict(outcome == Outcome.ALLOWED, limit, remaining, reset_s, retry_after_s, revoked, degraded)

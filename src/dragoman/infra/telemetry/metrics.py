@@ -9,6 +9,7 @@ from typing import Final
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
+    REGISTRY,
     CollectorRegistry,
     Counter,
     Gauge,
@@ -227,11 +228,12 @@ class Metrics:
 
         With several processes it reads their files (a few milliseconds): a door calls it in a thread.
         """
-        registry = self._registry
         if self._shared:
             registry = CollectorRegistry()
             multiprocess.MultiProcessCollector(registry)
-        return generate_latest(registry), CONTENT_TYPE_LATEST
+            return generate_latest(registry), CONTENT_TYPE_LATEST
+        # What a module counts for itself is in the client's own registry.
+        return generate_latest(REGISTRY) + generate_latest(self._registry), CONTENT_TYPE_LATEST
 
 
 def mark_process_dead(pid: int) -> None:
