@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Generator
@@ -21,6 +22,7 @@ from dragoman.app.composition import Addresses, Application, build
 from dragoman.infra.auth.keyring import Keyring, KeyringError
 from dragoman.infra.config import ConfigError, Settings
 from dragoman.infra.db import APP_ROLE, Database, find_foreign_key, migrate
+from dragoman.infra.edge.protocol import HttpProtocol
 from dragoman.infra.edge.tls import TlsProtocol, tls_context
 from dragoman.infra.embedded import EmbeddedServices, tie_to_parent, wait_for_exit
 from dragoman.infra.ids import new_id
@@ -28,8 +30,11 @@ from dragoman.infra.telemetry import configure_logs, mark_process_dead, prepare_
 from dragoman.services.tenancy.store import TenancyStore
 
 _LOG = structlog.get_logger(__name__)
-_FD_VARIABLE = "DRAGOMAN_INTERNAL_SOCKET"
+# Not one of the settings, which are checked for typos.
+_FD_VARIABLE = "_DRAGOMAN_LISTENER"
 _RESTART_S = 1.0
+# What a hung database may cost the one who waits for the server to end, after draining.
+_STOP_S = 5.0
 DEMO = "demo"
 
 Announce = Callable[[Settings, str], None]
@@ -37,6 +42,7 @@ Announce = Callable[[Settings, str], None]
 
 def serve(settings: Settings, announce: Announce) -> None:
     """Serve until a signal ends it; `announce` is told the address once it can be used."""
+    _check_tls(settings)
     uvloop.run(_serve(settings, announce))
 
 
@@ -73,7 +79,7 @@ async def _work(settings: Settings, addresses: Addresses, announce: Announce) ->
         announce(settings, "")
         await stopping.wait()
     finally:
-        await application.stop()
+        await _stop(application)
 
 
 async def _serve(settings: Settings, announce: Announce) -> None:
@@ -149,7 +155,8 @@ async def _run(
     await application.start()
     config = uvicorn.Config(
         application.asgi,
-        http=TlsProtocol if settings.tls_cert else "httptools",
+        http=TlsProtocol if settings.tls_cert else HttpProtocol,
+        ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
@@ -165,7 +172,15 @@ async def _run(
     try:
         await _Server(config, on_ready).serve(sockets=[listener])
     finally:
-        await application.stop()
+        await _stop(application)
+
+
+async def _stop(application: Application) -> None:
+    try:
+        async with asyncio.timeout(_STOP_S):
+            await application.stop()
+    except TimeoutError:
+        _LOG.warning("server.stopped_unfinished", after_s=_STOP_S)
 
 
 class _Crew:
@@ -201,6 +216,9 @@ class _Crew:
             await asyncio.wait([ended, told], return_when=asyncio.FIRST_COMPLETED)
             if self._stopping.is_set():
                 child.terminate()
+                await asyncio.wait([ended], timeout=self._settings.drain_s + 2 * _STOP_S)
+                if not ended.done():
+                    child.kill()
             status = await ended
             told.cancel()
             mark_process_dead(child.pid)
@@ -233,6 +251,24 @@ class _Notice:
 
     def __exit__(self, *_: object) -> None:
         self._path.unlink(missing_ok=True)
+
+
+def _check_tls(settings: Settings) -> None:
+    """Before anything is started: a server that comes up and cannot shake hands looks healthy from inside."""
+    if settings.tls_cert is None:
+        return
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        # A key with a password must not make a server wait at a prompt.
+        context.load_cert_chain(settings.tls_cert, settings.tls_key, password="")
+    except OSError as error:
+        raise ConfigError(f"DRAGOMAN_TLS_CERT and DRAGOMAN_TLS_KEY cannot be used: {error}") from None
+    if settings.tls_client_ca is None:
+        return
+    try:
+        context.load_verify_locations(cafile=settings.tls_client_ca)
+    except OSError as error:
+        raise ConfigError(f"DRAGOMAN_TLS_CLIENT_CA cannot be used: {error}") from None
 
 
 def _listen(settings: Settings) -> socket.socket:

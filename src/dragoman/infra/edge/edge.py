@@ -10,10 +10,10 @@ from typing import Any
 import structlog
 
 from dragoman.context import RequestContext, enter_request
-from dragoman.errors import DragomanError, Internal, TimedOut, TooLarge, Unauthenticated
+from dragoman.errors import DragomanError, Internal, InvalidInput, TimedOut, TooLarge, Unauthenticated
 from dragoman.infra.auth.authenticator import Authenticator
 from dragoman.infra.edge.cors import Cors, ForeignOrigin
-from dragoman.infra.edge.problem import problem
+from dragoman.infra.edge.problem import SECURITY_HEADERS, problem
 from dragoman.infra.ids import new_id
 from dragoman.infra.limits import Admission
 from dragoman.infra.telemetry import Metrics, SecurityEvents, Tracer, access_log
@@ -27,11 +27,6 @@ AsgiApp = Callable[[AsgiScope, Receive, Send], Awaitable[None]]
 _LOG = structlog.get_logger(__name__)
 _SAFE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-_SECURITY_HEADERS = [
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"no-referrer"),
-]
 _STRICT_PAGES = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
 _ONLY_TLS = (b"strict-transport-security", b"max-age=31536000")
 
@@ -74,13 +69,12 @@ class Edge:
         self._metrics = metrics
         self._security = security
         self._tracer = tracer
-        self._standing_headers = [*_SECURITY_HEADERS, _ONLY_TLS] if rules.tls else _SECURITY_HEADERS
+        self._standing_headers = [*SECURITY_HEADERS, _ONLY_TLS] if rules.tls else SECURITY_HEADERS
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Serve one connection's request."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+            raise RuntimeError(f"{scope['type']} is not served: nothing may pass around these guards")
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         request = _read_request(scope, headers)
         enter_request(request)
@@ -146,6 +140,8 @@ class Edge:
         try:
             cors.check(origin, headers.get(b"host", ""))
         except ForeignOrigin:
+            if exchange.scope["path"] not in self._rules.probe_paths:
+                await self._admission.admit_stranger(exchange.request.ip)
             self._security.foreign_origin(origin)
             raise
         exchange.request.response_headers += cors.headers(origin)
@@ -154,6 +150,15 @@ class Edge:
         exchange.request.response_headers.clear()
         await exchange.answer(204, cors.preflight(origin), b"")
         return True
+
+    async def count(self, request: RequestContext) -> None:
+        """Count a caller's request that no operation has counted: a wrong address, a body that cannot be read.
+
+        Raises:
+            Unauthenticated, RateLimited: instead of what would have been answered.
+        """
+        if request.caller is not None and not request.operation:
+            await self._admission.admit(request.caller, None)
 
     def standing_headers(self, given: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
         """What every response says; a page that brings its own policy keeps it."""
@@ -185,7 +190,7 @@ class _Exchange:
     """One request and its response on the way through: counted, capped and stamped."""
 
     __slots__ = (
-        "_edge", "_max_bytes", "_receive", "_send",
+        "_counted", "_edge", "_max_bytes", "_receive", "_send", "_whole",
         "deadline", "headers", "received", "request", "scope", "sent", "status",
     )  # fmt: skip
 
@@ -206,30 +211,43 @@ class _Exchange:
         self._receive = receive
         self._send = send
         self._max_bytes = max_bytes
+        self._whole = False
+        self._counted = False
         self.deadline: asyncio.Timeout | None = None
         self.status = 0
         self.received = 0
         self.sent = 0
 
     async def receive(self) -> Message:
-        """The next piece of the body, as long as the whole stays under the cap."""
+        """The next piece of the body, as long as the whole stays under the cap.
+
+        Raises:
+            TooLarge: it does not.
+            InvalidInput: the client left in the middle; half a body must not pass for a whole one.
+        """
         message = await self._receive()
+        if message["type"] == "http.disconnect" and not self._whole:
+            raise InvalidInput.of("body", "ended before it was complete")
         self.received += len(message.get("body", b""))
         if self.received > self._max_bytes:
             raise TooLarge(limit_bytes=self._max_bytes)
+        self._whole = not message.get("more_body", False)
         return message
 
     async def send(self, message: Message) -> None:
         """Stamp the response on its way out; once it has begun, it is no longer timed."""
         if message["type"] == "http.response.start":
+            await self._count()
             self.status = message["status"]
             if self.deadline is not None:
                 self.deadline.reschedule(None)
             given = list(message["headers"])
             request = self.request
+            # A problem says by itself when to come back, and saying it twice makes it unreadable.
+            waits = any(name == b"retry-after" for name, _ in given)
             message["headers"] = [
                 *given,
-                *request.response_headers,
+                *(header for header in request.response_headers if not (waits and header[0] == b"retry-after")),
                 (b"x-request-id", request.id.encode()),
                 *self._edge.standing_headers(given),
             ]
@@ -247,8 +265,18 @@ class _Exchange:
     async def refuse(self, error: DragomanError) -> None:
         """A problem document, unless the response has begun: then breaking off is all that is left."""
         self.deadline = None
-        if self.status == 0:
-            await self.answer(*problem(error, self.request.id))
+        if self.status != 0:
+            return
+        try:
+            await self._count()
+        except DragomanError as instead:
+            error = instead
+        await self.answer(*problem(error, self.request.id))
+
+    async def _count(self) -> None:
+        if not self._counted:
+            self._counted = True
+            await self._edge.count(self.request)
 
 
 def _read_request(scope: AsgiScope, headers: dict[bytes, str]) -> RequestContext:

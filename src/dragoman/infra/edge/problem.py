@@ -22,6 +22,12 @@ STATUS: Final[dict[Kind, tuple[int, str]]] = {
     Kind.TIMEOUT: (504, "Gateway Timeout"),
 }
 Headers = list[tuple[bytes, bytes]]
+# On every response, whoever gives it.
+SECURITY_HEADERS: Final[Headers] = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+]
 
 
 def problem(error: DragomanError, request_id: str) -> tuple[int, Headers, bytes]:

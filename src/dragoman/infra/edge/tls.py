@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from dragoman.infra.edge.protocol import HttpProtocol
 
 # Forward secrecy and authenticated encryption only; TLS 1.3 brings its own list and is preferred by both sides.
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
@@ -29,7 +30,7 @@ def tls_context(client_ca: Path | None) -> Callable[[Config, Callable[[], ssl.SS
     return make
 
 
-class TlsProtocol(HttpToolsProtocol):
+class TlsProtocol(HttpProtocol):
     """Puts what TLS knows of the client into the ASGI scope, which uvicorn does not do by itself."""
 
     _tls: dict[str, Any] | None = None

@@ -50,8 +50,8 @@ class Admission:
         self._security = security
         self._kept: dict[tuple[str, ...], tuple[str, tuple[Limit, ...]]] = {}
 
-    async def admit(self, caller: Caller, asked: Metered) -> None:
-        """Let a caller in.
+    async def admit(self, caller: Caller, asked: Metered | None) -> None:
+        """Let a caller in; None asks for nothing that there is, and counts as work all the same.
 
         Raises:
             Unauthenticated: the credential was revoked.
@@ -64,7 +64,7 @@ class Admission:
         if verdict.revoked:
             self._security.rejected_credentials("revoked", credential_id=caller.credential)
             raise Unauthenticated("revoked")
-        self._settle(verdict, str(caller.tenant), asked.skill)
+        self._settle(verdict, str(caller.tenant), asked.skill if asked else "")
 
     async def admit_stranger(self, ip: str) -> None:
         """Let somebody in who has shown no valid credentials.
@@ -85,21 +85,22 @@ class Admission:
             self._security.limited(limit.name, retry_after_s=verdict.retry_after_s)
             raise RateLimited(limit.name, retry_after_s=verdict.retry_after_s)
 
-    def _limits(self, caller: Caller, asked: Metered) -> tuple[str, tuple[Limit, ...]]:
-        who = (str(caller.tenant), caller.subject, caller.plan, asked.skill, asked.rate_class)
+    def _limits(self, caller: Caller, asked: Metered | None) -> tuple[str, tuple[Limit, ...]]:
+        skill, rate_class = (asked.skill, asked.rate_class) if asked else ("", "work")
+        who = (str(caller.tenant), caller.subject, caller.plan, skill, rate_class)
         if (kept := self._kept.get(who)) is not None:
             return kept
         quotas = self._quotas
         # Polling has counters of its own, so that a caller is not starved by asking.
-        polls = asked.rate_class == "poll"
+        polls = rate_class == "poll"
         times, prefix = (quotas.poll_factor, "poll-") if polls else (1, "")
         tenant_quota = max(1, int(quotas.tenant * quotas.plan_factors.get(caller.plan, 1) * times))
         limits = [
             Limit(f"{prefix}user", f"{prefix}user:{caller.subject}", quotas.user * times),
             Limit(f"{prefix}tenant", f"{prefix}tenant", tenant_quota),
         ]
-        if (skill_quota := quotas.skills.get(asked.skill)) is not None:
-            limits.append(Limit(f"{prefix}skill:{asked.skill}", f"{prefix}skill:{asked.skill}", skill_quota * times))
+        if (skill_quota := quotas.skills.get(skill)) is not None:
+            limits.append(Limit(f"{prefix}skill:{skill}", f"{prefix}skill:{skill}", skill_quota * times))
         if len(self._kept) >= _MOST_KEPT:
             self._kept.pop(next(iter(self._kept)))
         self._kept[who] = (str(caller.tenant), tuple(limits))

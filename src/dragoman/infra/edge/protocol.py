@@ -1,0 +1,103 @@
+"""HTTP/1.1 as uvicorn speaks it, with bounds on what a stranger can make it hold before there is a request.
+
+uvicorn takes a head of any length, waits for its end for ever, and answers what is no HTTP in plain text.
+"""
+
+import asyncio
+from typing import Any, Final
+
+import structlog
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from dragoman.errors import DragomanError, InvalidInput
+from dragoman.infra.edge.problem import SECURITY_HEADERS, problem
+from dragoman.infra.ids import new_id
+
+MAX_HEAD_BYTES: Final = 65_536
+# For a head to arrive once it has begun, for a connection to say anything, for a refused body to end.
+PATIENCE_S: Final = 10.0
+
+_LOG = structlog.get_logger(__name__)
+
+
+class HttpProtocol(HttpToolsProtocol):
+    """One connection."""
+
+    _in_head = False
+    _head_bytes = 0
+    _patience: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Expect a request soon."""
+        super().connection_made(transport)
+        self._patience = self.loop.call_later(PATIENCE_S, self._give_up)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing is expected any more."""
+        self._be_at_ease()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Watch the head; nearly all come in one piece, and cost nothing here."""
+        super().data_received(data)
+        if not self._in_head:
+            self._head_bytes = 0
+            self._be_at_ease()
+            return
+        self._head_bytes += len(data)
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self._refuse(InvalidInput.of("headers", f"must not exceed {MAX_HEAD_BYTES} bytes in all"))
+        elif self._patience is None:
+            self._patience = self.loop.call_later(PATIENCE_S, self._give_up)
+
+    def on_message_begin(self) -> None:
+        """A head begins."""
+        super().on_message_begin()
+        self._in_head = True
+
+    def on_headers_complete(self) -> None:
+        """The head is read, and the request begins."""
+        self._in_head = False
+        super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        """A body that nobody reads may end by itself, but not take for ever."""
+        super().on_response_complete()
+        if self.cycle.more_body:
+            self.loop.call_later(PATIENCE_S, self._end_unread, self.cycle)
+
+    def send_400_response(self, msg: str) -> None:
+        """What cannot be parsed gets the same kind of answer as everything else."""
+        del msg
+        self._refuse(InvalidInput.of("request", "must be HTTP/1.1"))
+
+    def _refuse(self, error: DragomanError) -> None:
+        request_id = str(new_id())
+        _LOG.warning("request.malformed", request_id=request_id, ip=self.client[0] if self.client else "")
+        # A response that is under way must not get another one into its middle.
+        if not self._is_serving():
+            status, headers, body = problem(error, request_id)
+            headers += [*self.server_state.default_headers, *SECURITY_HEADERS]
+            headers += [(b"x-request-id", request_id.encode()), (b"connection", b"close")]
+            lines = b"".join(b"%b: %b\r\n" % header for header in headers)
+            self.transport.write(STATUS_LINE[status] + lines + b"\r\n" + body)
+        self.transport.close()
+
+    def _give_up(self) -> None:
+        if self._is_serving():  # the head behind it in the pipeline has to wait
+            self._patience = self.loop.call_later(PATIENCE_S, self._give_up)
+        else:
+            self.transport.close()
+
+    def _end_unread(self, cycle: object) -> None:
+        if self.cycle is cycle:
+            self.transport.close()
+
+    def _be_at_ease(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def _is_serving(self) -> bool:
+        cycle: Any = self.cycle
+        return cycle is not None and not cycle.response_complete
