@@ -1,0 +1,130 @@
+"""What a server does when PostgreSQL or Valkey hangs or dies under it, and that it comes back by itself."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.backstage import add_tenant, hung, metrics, pid_of, sql
+from tests.harness import Server, wait_for
+
+USER = 8
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """With little patience, and a limit that can be reached."""
+    with Server({"DRAGOMAN_REQUEST_TIMEOUT_S": "3", "DRAGOMAN_LIMITS__USER_PER_MIN": str(USER)}) as running:
+        yield running
+
+
+def caller(server: Server, tenant: str = "demo") -> httpx.Client:
+    """Somebody whom no limit has counted yet."""
+    return server.client(server.token(tenant=tenant, role="super_admin", user=f"user-{time.monotonic_ns()}"))
+
+
+def health(server: Server) -> tuple[int, str, str, str]:
+    with server.client() as client:
+        answer = client.get("/health")
+    report = answer.json()
+    found = report.get("dependencies", {})
+    return answer.status_code, report["status"], found["postgresql"]["status"], found["valkey"]["status"]
+
+
+def valkey_is_away(server: Server) -> bool:
+    return health(server) == (200, "degraded", "up", "down")
+
+
+def all_is_well(server: Server) -> bool:
+    return health(server) == (200, "ok", "up", "up")
+
+
+def messages(server: Server) -> list[str]:
+    return [line["message"] for line in server.log_lines()]
+
+
+@pytest.mark.req("GW-209", "GW-208")
+@pytest.mark.parametrize("signal_number", [signal.SIGSTOP, signal.SIGKILL], ids=["hung", "killed"])
+def test_without_valkey_requests_go_on_and_limits_hold_in_memory(server: Server, signal_number: signal.Signals) -> None:
+    wait_for(lambda: time.time() % 60 < 45, "the next minute", 20)
+    tenant = add_tenant(server)
+    before = messages(server).count("limits.degraded")
+    # Stopping its supervisor too would be another test: a killed Valkey is back within a second.
+    victim = pid_of(server, "valkey")
+    with caller(server, tenant) as client:
+        assert client.get("/api/me").status_code == 200
+
+        os.kill(victim, signal_number)
+        try:
+            started = time.monotonic()
+            found = [client.get("/api/me").status_code for _ in range(2 * USER + 2)]
+            took_s = time.monotonic() - started
+            if signal_number is signal.SIGSTOP:
+                wait_for(lambda: valkey_is_away(server), "health to show it", 5)
+                assert metrics(server)["dragoman_limits_degraded"] == 1
+        finally:
+            if signal_number is signal.SIGSTOP:
+                os.kill(victim, signal.SIGCONT)
+
+    assert set(found) == {200, 429}
+    assert USER - 1 <= found.count(200) <= 2 * USER - 1  # one quota here, what was left of it there
+    assert took_s < 5
+    assert messages(server).count("limits.degraded") == before + 1
+    wait_for(lambda: messages(server).count("limits.restored") == before + 1, "Valkey to be used again", 10)
+    assert metrics(server)["dragoman_limits_degraded"] == 0
+    wait_for(lambda: all_is_well(server), "health to show it", 5)
+
+
+@pytest.mark.req("GW-208", "GW-210")
+def test_a_hung_database_is_an_answer_in_bounded_time_and_no_harm_afterwards(server: Server) -> None:
+    with caller(server) as client:
+        assert client.get("/api/users").status_code == 200
+        with hung(pid_of(server, "postgres")):
+            started = time.monotonic()
+            answer = client.get("/api/users")
+            took_s = time.monotonic() - started
+            assert health(server)[:3] == (503, "down", "down")
+            with server.client() as probe:
+                assert probe.get("/ready").status_code == 200  # it is alive, and says so at once
+
+        assert answer.status_code in (503, 504)
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.json()["retryable"] is True
+        assert took_s < 10
+        wait_for(lambda: all_is_well(server), "the database", 10)
+        assert client.get("/api/users").status_code == 200
+
+
+@pytest.mark.req("GW-208", "GW-Q3")
+def test_a_killed_database_is_restarted_and_nothing_acknowledged_is_lost(server: Server) -> None:
+    slugs: list[str] = []
+    refused: list[httpx.Response] = []
+
+    def write() -> bool:
+        slug = f"kept-{time.monotonic_ns()}"
+        with caller(server) as client:
+            answer = client.post("/api/tenant", json={"name": "Kept", "slug": slug})
+        if answer.status_code == 201:
+            slugs.append(slug)
+        else:
+            refused.append(answer)
+        return answer.status_code == 201
+
+    assert write()
+    os.kill(pid_of(server, "postgres"), signal.SIGKILL)
+    write()
+    wait_for(write, "a write after the restart", 20)
+
+    assert [answer.status_code for answer in refused] == [503] * len(refused)
+    assert refused
+    for answer in refused:
+        assert answer.json()["code"] == "UPSTREAM_UNAVAILABLE"
+        assert int(answer.headers["retry-after"]) > 0
+    found = sql(server, "SELECT slug FROM tenants WHERE slug LIKE 'kept-%'")
+    assert {row["slug"] for row in found} >= set(slugs)
+    wait_for(lambda: all_is_well(server), "health", 10)
+    with caller(server) as client:
+        assert client.post("/api/audit/verify", json={}).json()["data"]["ok"] is True

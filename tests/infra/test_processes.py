@@ -1,0 +1,83 @@
+"""Several processes are one server: to those who count, to those who are counted, and when one of them dies."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from tests.backstage import add_tenant, children_of, metrics
+from tests.harness import Server, wait_for
+
+USER = 20
+READY = 'dragoman_http_requests_total{method="GET",route="/.well-known/jwks.json",status="200"}'
+
+
+@pytest.fixture(scope="module")
+def crew() -> Iterator[Server]:
+    with Server({"DRAGOMAN_LIMITS__USER_PER_MIN": str(USER)}, "--workers", "2") as running:
+        wait_for(lambda: served_by_all(running), "both processes", 20)
+        yield running
+
+
+def served_by_all(server: Server) -> bool:
+    """Whether every process has said that it serves."""
+    started = {line["message"] for line in server.log_lines() if "Started server process" in line["message"]}
+    return all(f"Started server process [{pid}]" in started for pid in children_of(server))
+
+
+def ask(server: Server, path: str, token: str | None = None) -> int:
+    """Over a connection of its own, so that any process may take it."""
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    return httpx.get(f"{server.url}{path}", headers=headers).status_code
+
+
+@pytest.mark.req("GW-102", "GW-010")
+def test_processes_share_one_count_to_the_last_request(crew: Server) -> None:
+    wait_for(lambda: time.time() % 60 < 50, "the next minute", 15)
+    token = crew.token(tenant=add_tenant(crew))
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: ask(crew, "/api/me", token), range(3 * USER)))
+
+    assert found.count(200) == USER
+    assert found.count(429) == 2 * USER
+
+
+@pytest.mark.req("GW-408")
+def test_metrics_are_the_sum_whichever_process_answers(crew: Server) -> None:
+    before = metrics(crew).get(READY, 0)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(lambda _: ask(crew, "/.well-known/jwks.json"), range(40))) == {200}
+
+    for _ in range(6):
+        found = metrics(crew)
+        assert found[READY] == before + 40
+        assert found["dragoman_limits_degraded"] == 0
+        assert any(name.startswith("dragoman_limit_checks_total") for name in found)
+
+
+@pytest.mark.req("GW-408", "GW-105")
+def test_a_killed_process_is_replaced_and_what_it_counted_stays(crew: Server) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: ask(crew, "/.well-known/jwks.json"), range(20)))
+    before = metrics(crew)[READY]
+    victim, survivor = children_of(crew)
+
+    os.kill(victim, signal.SIGKILL)
+
+    wait_for(lambda: victim not in (now := children_of(crew)) and len(now) == 2, "a replacement", 10)
+    assert survivor in children_of(crew)
+    wait_for(lambda: served_by_all(crew), "the replacement's first request", 20)
+    assert {ask(crew, "/ready") for _ in range(10)} == {200}
+    assert metrics(crew)[READY] == before
+    (line,) = [line for line in crew.log_lines() if line["message"] == "server process ended; starting another"]
+    assert (line["pid"], line["status"]) == (victim, -signal.SIGKILL)
+
+
+def test_processes_are_started_without_complaints(crew: Server) -> None:
+    assert "warning:" not in crew.log.read_text()
