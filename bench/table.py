@@ -20,6 +20,7 @@ class Line:
     measured: str
     ratio: float | None = None
     cpu_us: float | None = None
+    typical_cpu_us: float | None = None
     beside_us: float | None = None
     target: str = ""
     met: bool | None = None
@@ -40,7 +41,7 @@ def show(console: Console, outcome: Outcome) -> None:
     """For people."""
     table = Table(title=outcome.title, title_justify="left", title_style="bold", expand=False)
     table.add_column("what")
-    for name in ("measured", "ratio", "CPU us", "beside us", "target"):
+    for name in ("measured", "ratio", "CPU us", "median", "beside us", "target"):
         table.add_column(name, justify="right")
     table.add_column("")
     for line in outcome.lines:
@@ -49,6 +50,7 @@ def show(console: Console, outcome: Outcome) -> None:
             line.measured,
             _number(line.ratio, ".2f"),
             _number(line.cpu_us, ".0f"),
+            _number(line.typical_cpu_us, ".0f"),
             _number(line.beside_us, ".0f"),
             line.target,
             {True: "[green]pass[/]", False: "[yellow]short[/]", None: ""}[line.met],

@@ -36,8 +36,8 @@ def run(effort: Effort) -> Outcome:
         take_turns(subjects, effort)
     fast, plain = subjects
     outcome.lines = [
-        Line(fast.name, f"{fast.per_s:,.0f}/s", cpu_us=fast.cpu_us),
-        Line(plain.name, f"{plain.per_s:,.0f}/s", plain.per_s / fast.per_s, plain.cpu_us),
+        Line(fast.name, f"{fast.per_s:,.0f}/s", cpu_us=fast.cpu_us, typical_cpu_us=fast.typical_cpu_us),
+        Line(plain.name, f"{plain.per_s:,.0f}/s", plain.per_s / fast.per_s, plain.cpu_us, plain.typical_cpu_us),
         Line("  by CPU", f"{fast.cpu_us / plain.cpu_us:.2f} times", fast.cpu_us / plain.cpu_us),
     ]
     outcome.figures = {subject.name: subject.figures() for subject in subjects}

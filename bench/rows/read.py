@@ -17,7 +17,10 @@ def run(effort: Effort) -> Outcome:
             Subject("GET /api/me (no row)", server, request("GET", "/api/me", bearer)),
         ]
         take_turns([bare, *ours], effort)
-    outcome = Outcome("REST read, closed loop", [Line("Starlette echo", f"{bare.per_s:,.0f}/s", cpu_us=bare.cpu_us)])
+    outcome = Outcome(
+        "REST read, closed loop",
+        [Line("Starlette echo", f"{bare.per_s:,.0f}/s", None, bare.cpu_us, bare.typical_cpu_us)],
+    )
     for subject in ours:
         ratio = subject.per_s / bare.per_s
         outcome.lines += [
@@ -26,6 +29,7 @@ def run(effort: Effort) -> Outcome:
                 f"{subject.per_s:,.0f}/s",
                 ratio,
                 subject.cpu_us,
+                subject.typical_cpu_us,
                 subject.beside_us,
                 f"ratio >= {LEAST_RATIO}",
                 ratio >= LEAST_RATIO,

@@ -1,5 +1,6 @@
 import http.client
 import json
+import resource
 import shutil
 import signal
 import subprocess
@@ -43,17 +44,17 @@ def run(effort: Effort) -> Outcome:
             shutil.rmtree(at.parent, ignore_errors=True)
     cold_s, warm_s = min(start.ready_s for start in colds), min(start.ready_s for start in warms)
     stop_s, idle_mb = max(start.stop_s for start in colds + warms), max(start.idle_mb for start in warms)
-    import_s = min(_import_s() for _ in range(3))
+    import_s = min(_import_cpu_s() for _ in range(3))
     return Outcome(
         "Start-up with embedded PostgreSQL and Valkey",
         [
             Line("cold, until ready", f"{cold_s:.2f} s"),
             Line("warm, until ready", f"{warm_s:.2f} s", target=f"< {MOST_WARM_S:g} s", met=warm_s < MOST_WARM_S),
-            Line("  of that, Python and imports", f"{import_s:.2f} s"),
+            Line("  importing, CPU", f"{import_s:.2f} s"),
             Line("stop, slowest", f"{stop_s:.2f} s"),
             Line("web process, idle", f"{idle_mb:.0f} MB", target=f"<= {MOST_IDLE_MB} MB", met=idle_mb <= MOST_IDLE_MB),
         ],
-        {"cold": [asdict(each) for each in colds], "warm": [asdict(each) for each in warms], "import_s": import_s},
+        {"cold": [asdict(each) for each in colds], "warm": [asdict(each) for each in warms], "import_cpu_s": import_s},
     )
 
 
@@ -94,7 +95,8 @@ def _ready(url: str) -> bool:
         connection.close()
 
 
-def _import_s() -> float:
-    began = time.perf_counter()
-    subprocess.run([sys.executable, "-c", "import dragoman.app.serving"], check=True)
-    return time.perf_counter() - began
+def _import_cpu_s() -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", "import dragoman.__main__, dragoman.app.serving"], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
