@@ -18,7 +18,7 @@ from tests.doors.rest.calling import database_url
 from tests.harness import Server, data_dir
 from tests.infra.databases import kill_connections, new_database, superuser
 
-pytestmark = [pytest.mark.req("GW-004", "GW-208"), pytest.mark.anyio]
+pytestmark = [pytest.mark.req("GW-004"), pytest.mark.anyio]
 
 ACME, RIVAL = Scope(uuid4()), Scope(uuid4())
 WHOSE = "SELECT current_setting('dragoman.tenant', true) AS tenant"

@@ -10,7 +10,7 @@ from tests.doors.rest.calling import database_url
 from tests.harness import Server
 from tests.infra.databases import new_database, superuser
 
-pytestmark = [pytest.mark.req("GW-004", "GW-006"), pytest.mark.anyio]
+pytestmark = [pytest.mark.req("GW-004"), pytest.mark.anyio]
 
 ACME, RIVAL = uuid4(), uuid4()
 COLUMNS = """
