@@ -7,7 +7,6 @@ from typing import Any, Final, cast
 from urllib.parse import quote, urljoin
 
 METHODS: Final = ("get", "put", "post", "delete", "patch", "head")
-_DEEPEST_REFERENCE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,7 @@ class Document:
         schema = body.get("content", {}).get("application/json", {}).get("schema")
         words = told.get("description") or told.get("summary") or f"{method.upper()} {path}"
         return ApiOperation(
-            name=_tool_name(told.get("operationId") or f"{method}_{path}"),
+            name=_tool_name(told.get("operationId") or f"{method}{path}"),
             description=str(words),
             method=method.upper(),
             path=path,
@@ -113,17 +112,17 @@ class Document:
         place = str(told["in"])
         return Parameter(str(told["name"]), place, bool(told.get("required")) or place == "path", schema)
 
-    def _resolved(self, value: Any, depth: int = 0) -> Any:
-        """The value with local references put in their place; a type that contains itself is cut off at some depth."""
+    def _resolved(self, value: Any, inside: frozenset[str] = frozenset()) -> Any:
+        """The value with local references put in their place; where a type contains itself, anything goes."""
         if isinstance(value, list):
-            return [self._resolved(one, depth) for one in cast("list[Any]", value)]
+            return [self._resolved(one, inside) for one in cast("list[Any]", value)]
         if not isinstance(value, dict):
             return value
         known = cast("dict[str, Any]", value)
         reference = known.get("$ref")
         if isinstance(reference, str):
-            return {} if depth >= _DEEPEST_REFERENCE else self._resolved(self._find(reference), depth + 1)
-        return {name: self._resolved(one, depth) for name, one in known.items()}
+            return {} if reference in inside else self._resolved(self._find(reference), inside | {reference})
+        return {name: self._resolved(one, inside) for name, one in known.items()}
 
     def _find(self, reference: str) -> Any:
         if not reference.startswith("#/"):
