@@ -230,6 +230,18 @@ def test_a_number_or_time_out_of_range_is_refused(admin: httpx.Client, path: str
     fields(admin.get(path))
 
 
+def test_a_flood_of_fields_gets_a_short_answer(admin: httpx.Client) -> None:
+    flood = {f"field{number}": 0 for number in range(50_000)}
+
+    for refusal in (
+        admin.post("/api/tenant", json=flood),
+        admin.post("/api/tenant", json={"x" * 100_000: 1}),
+        admin.get("/api/tenant?" + "&".join(f"a{number}=1" for number in range(5_000))),
+    ):
+        assert fields(refusal) != []
+        assert len(refusal.content) < 2_000
+
+
 def test_a_query_is_refused_where_none_is_read(admin: httpx.Client) -> None:
     """`?grace_s=60` that was silently dropped would end a key at once."""
     assert fields(admin.post(f"/api/keys/{uuid4()}/rotate?grace_s=60")) == ["query"]
