@@ -40,7 +40,8 @@ def test_the_banner_has_an_address_and_a_token_that_work_and_commands_that_can_b
     url, token = banner_of(fresh)
 
     me = httpx.get(f"{url}/api/me", headers={"authorization": f"Bearer {token}"}).json()["data"]
-    pasted = next(line for line in fresh.log.read_text().splitlines() if line.startswith("  curl"))
+    said = fresh.log.read_text().splitlines()
+    pasted = next(line for line in said if line.startswith("  curl"))
     answer = subprocess.run(
         ["sh", "-c", f"{pasted} --silent"],
         env=fresh.environment | {"DRAGOMAN_TOKEN": token},
@@ -50,6 +51,8 @@ def test_the_banner_has_an_address_and_a_token_that_work_and_commands_that_can_b
 
     assert (me["tenant"], me["subject"], me["roles"]) == ("demo", "admin", ["super_admin"])
     assert json.loads(answer.stdout)["data"] == me
+    # Its data is not where the command line would look for it.
+    assert f"export DRAGOMAN_URL={url}" in said
 
 
 @pytest.mark.req("GW-004", "GW-006")

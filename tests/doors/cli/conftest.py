@@ -1,3 +1,5 @@
+from uuid import uuid4
+
 import pytest
 
 from tests.doors.cli.terminal import Terminal
@@ -16,3 +18,11 @@ def elsewhere(
 ) -> Terminal:
     """At a machine without a server."""
     return Terminal(monkeypatch, capsys, {"data_dir": str(tmp_path_factory.mktemp("none")), "port": "1"})
+
+
+@pytest.fixture
+def tenant(terminal: Terminal) -> str:
+    """A tenant of one's own."""
+    slug = f"cli-{uuid4().hex[:8]}"
+    assert terminal.type("tenant", "create", "--name", "Ours", "--slug", slug).status == 0
+    return slug

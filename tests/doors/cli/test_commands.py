@@ -1,25 +1,11 @@
-import json
 import subprocess
 import sys
-from itertools import count
-from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
 from dragoman import __version__
 from tests.doors.cli.terminal import Terminal
 from tests.harness import DRAGOMAN, Server
-
-_COUNTER = count(1)
-
-
-@pytest.fixture
-def tenant(terminal: Terminal) -> str:
-    """A tenant of one's own."""
-    slug = f"cli-{next(_COUNTER)}-{uuid4().hex[:6]}"
-    assert terminal.type("tenant", "create", "--name", "Ours", "--slug", slug).status == 0
-    return slug
 
 
 @pytest.mark.req("GW-004")
@@ -182,37 +168,6 @@ def test_an_expected_version_is_held_against_the_present_one(terminal: Terminal,
 
     assert stale.status == 1
     assert stale.data["error"]["code"] == "PRECONDITION_FAILED"
-
-
-def test_verify_ends_with_the_verdict(terminal: Terminal, tenant: str) -> None:
-    terminal.type("key", "create", "--tenant", tenant, "--name", "one")
-    cut = json.dumps({"seq": 4000, "hash": "0" * 64})
-
-    whole, broken = (terminal.type("audit", "verify", "--tenant", tenant, *more) for more in ((), ("--head", cut)))
-    for_programs = terminal.type("audit", "verify", "--tenant", tenant, "--head", cut, "--json")
-
-    assert (whole.status, whole.out[:2]) == (0, "OK")
-    assert (broken.status, broken.out[:6]) == (1, "BROKEN")
-    assert (for_programs.status, for_programs.data["ok"]) == (1, False)
-
-
-def test_a_whole_file_or_none(terminal: Terminal, tmp_path: Path, server: Server) -> None:
-    file = tmp_path / "trail.jsonl"
-
-    refused = terminal.type("audit", "export", str(file), token=server.token(role="agent", scopes=["read:costs"]))
-    nowhere = terminal.type("audit", "export", "/nowhere/trail.jsonl")
-
-    assert (refused.status, nowhere.status) == (4, 1)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_export_of_many_pieces_ends_at_its_head(terminal: Terminal) -> None:
-    written = terminal.type("audit", "export", "-")
-
-    lines = [json.loads(line) for line in written.out.splitlines()]
-    assert lines[0]["type"] == "export"
-    assert lines[-1]["type"] == "head"
-    assert lines[-1]["seq"] == lines[-2]["seq"] == len(lines) - 2
 
 
 def test_config_check_shows_what_is_in_force_without_secrets(terminal: Terminal) -> None:

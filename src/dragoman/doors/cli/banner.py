@@ -7,7 +7,7 @@ from dragoman.doors.cli.program import typed_program
 from dragoman.doors.cli.session import mint_token
 from dragoman.doors.cli.views import View
 from dragoman.infra.auth.tokens import Grant
-from dragoman.infra.config import Settings
+from dragoman.infra.config import Settings, default_data_dir
 
 _TENANT = "demo"
 
@@ -34,6 +34,9 @@ def _offer_token(settings: Settings, url: str) -> None:
     out = View().out
     token = mint_token(settings, Grant(_TENANT, "admin", ["super_admin"]))
     out.print(f"\nA token for the tenant {_TENANT}, good for {_duration(settings.token_ttl_s)}:\n")
+    if settings.data_dir != default_data_dir():
+        # Elsewhere the command line would not find the note that says where this server is.
+        out.print(Text(f"export DRAGOMAN_URL={url}", style="green"))
     out.print(Text(f"export DRAGOMAN_TOKEN={token}", style="green"))
     out.print("\nTry, in another terminal:\n")
     for line in (
