@@ -132,7 +132,7 @@ class Authenticator:
             type=_principal_type(claims.get("type"), roles),
             roles=roles,
             scopes=_scopes(claims),
-            credential=_token_id(claims.get("jti")) or hashlib.sha256(token.encode()).hexdigest()[:32],
+            credential=_token_id(claims.get("jti"), token),
             issued_at=float(claims["iat"]),
         )
         return caller, float(claims["exp"])
@@ -205,8 +205,11 @@ def _subject(value: str) -> str:
     return value
 
 
-def _token_id(value: str | None) -> str | None:
-    if value and (len(value) > _LONGEST_TOKEN_ID or not (value.isascii() and value.isprintable())):
+def _token_id(value: str | None, token: str) -> str:
+    if not value:
+        # Of what is signed alone: a signature can be written in several ways, and each would be another credential.
+        return hashlib.sha256(token.rpartition(".")[0].encode()).hexdigest()[:32]
+    if len(value) > _LONGEST_TOKEN_ID or not (value.isascii() and value.isprintable()):
         raise Unauthenticated("token id is too long or not printable ASCII")
     return value
 
