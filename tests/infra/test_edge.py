@@ -153,6 +153,18 @@ def test_what_is_no_request_of_ours_gets_a_4xx_problem(edge: Server, sent: bytes
     assert b"x-content-type-options: nosniff" in answer.lower()
 
 
+@pytest.mark.req("GW-406")
+@pytest.mark.parametrize("name", [b"authorization", b"x-api-key", b"origin", b"host"])
+def test_two_headers_where_one_decides_are_refused(edge: Server, name: bytes) -> None:
+    """A proxy may have looked at the other one."""
+    twice = name + b": bearer x\r\n" + name + b": bearer y\r\n"
+
+    answer = exchange(edge, b"GET /api/me HTTP/1.1\r\nconnection: close\r\n" + twice + b"\r\n")
+
+    assert head(answer) == "HTTP/1.1 400 Bad Request"
+    assert name in answer.rpartition(b"\r\n\r\n")[2]
+
+
 @pytest.mark.req("GW-404")
 def test_http_1_0_is_answered_and_closed(edge: Server) -> None:
     answer = exchange(edge, b"GET /ready HTTP/1.0\r\n\r\n")

@@ -26,6 +26,7 @@ AsgiApp = Callable[[AsgiScope, Receive, Send], Awaitable[None]]
 
 _LOG = structlog.get_logger(__name__)
 _SAFE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_SINGLE = (b"authorization", b"x-api-key", b"host", b"origin", b"content-type", b"idempotency-key", b"if-match")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _STRICT_PAGES = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
 _ONLY_TLS = (b"strict-transport-security", b"max-age=31536000")
@@ -110,6 +111,8 @@ class Edge:
 
     async def _pass(self, exchange: "_Exchange") -> None:
         headers, rules = exchange.headers, self._rules
+        if len(headers) != len(exchange.scope["headers"]):
+            _refuse_doubles(exchange.scope["headers"])
         if (origin := headers.get(b"origin")) is not None and await self._answer_browser(exchange, origin):
             return
         path: str = exchange.scope["path"]
@@ -277,6 +280,14 @@ class _Exchange:
         if not self._counted:
             self._counted = True
             await self._edge.count(self.request)
+
+
+def _refuse_doubles(headers: list[tuple[bytes, bytes]]) -> None:
+    """What a proxy has checked must be what is used here, so there must be one of it."""
+    names = [name for name, _ in headers]
+    for name in _SINGLE:
+        if names.count(name) > 1:
+            raise InvalidInput.of(name.decode(), "must be given once")
 
 
 def _read_request(scope: AsgiScope, headers: dict[bytes, str]) -> RequestContext:

@@ -1,0 +1,95 @@
+"""A connection that says nothing, never finishes or never stops is ended; one that works is not."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import uvicorn
+
+from dragoman.infra.edge import protocol
+from dragoman.infra.edge.protocol import HttpProtocol
+from tests.backstage import read_all
+from tests.harness import wait_for
+
+ANSWER = [
+    {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]},
+    {"type": "http.response.body", "body": b"ok"},
+]
+
+
+class Tiny:
+    """Answers at once; on `/slow` when it is told to. It never reads a body."""
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        del receive
+        if scope["path"] == "/slow":
+            await asyncio.to_thread(self.go_on.wait, 20)
+        for message in ANSWER:
+            await send(dict(message))
+
+
+@pytest.fixture
+def tiny() -> Tiny:
+    return Tiny()
+
+
+@pytest.fixture
+def wire(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """A connection to a server that is patient for a fifth of a second."""
+    monkeypatch.setattr(protocol, "PATIENCE_S", 0.2)
+    config = uvicorn.Config(tiny, http=HttpProtocol, ws="none", lifespan="off", log_config=None)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        running = uvicorn.Server(config)
+        thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
+        thread.start()
+        wait_for(lambda: running.started, "uvicorn", 10)
+        with socket.create_connection(listener.getsockname(), timeout=10) as connected:
+            yield connected
+        tiny.go_on.set()
+        running.should_exit = True
+        thread.join(10)
+
+
+@pytest.mark.parametrize("said", [b"", b"G", b"GET / HTTP/1.1\r\nhost: x\r\nx-slow"])
+def test_a_head_that_does_not_come_is_not_waited_for(wire: socket.socket, said: bytes) -> None:
+    wire.sendall(said)
+
+    assert read_all(wire) == b""
+
+
+def test_a_second_head_that_does_not_come_is_not_waited_for_either(wire: socket.socket) -> None:
+    wire.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\nGET / HTTP/1.1\r\nho")
+
+    assert read_all(wire).count(b"HTTP/1.1 200") == 1
+
+
+def test_a_slow_answer_is_not_cut_off_by_half_a_head_behind_it(wire: socket.socket, tiny: Tiny) -> None:
+    wire.sendall(b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\nGET / HTTP/1.1\r\nho")
+    wire.settimeout(1)  # five times the server's patience
+    with pytest.raises(TimeoutError):
+        wire.recv(1)
+
+    tiny.go_on.set()
+
+    wire.settimeout(10)
+    assert read_all(wire).count(b"HTTP/1.1 200") == 1
+
+
+def test_a_body_that_nobody_reads_cannot_go_on_for_ever(wire: socket.socket) -> None:
+    wire.sendall(b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
+
+    assert read_all(wire).count(b"HTTP/1.1 200") == 1  # and then the connection ends, though the body has not
+
+
+def test_requests_one_after_the_other_share_a_connection(wire: socket.socket) -> None:
+    for _ in range(3):
+        wire.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert wire.recv(65_536).startswith(b"HTTP/1.1 200")
