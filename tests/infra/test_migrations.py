@@ -14,7 +14,7 @@ import pytest
 from dragoman.infra.db import Database, MigrationError, Scope, migrate
 from dragoman.infra.db.migrator import Migration, list_migrations
 from tests.doors.rest.calling import database_url
-from tests.harness import Server, wait_for
+from tests.harness import DRAGOMAN, Server, wait_for
 from tests.infra.databases import new_database, superuser
 
 FIFTEEN = Path("/usr/lib/postgresql/15/bin")
@@ -151,6 +151,32 @@ def test_a_user_who_may_not_migrate_is_told_what_to_set(server: Server) -> None:
 
     with pytest.raises(MigrationError, match="DRAGOMAN_DATABASE_ADMIN_URL"):
         asyncio.run(attempt())
+
+
+def test_a_user_who_may_not_work_in_our_role_is_told_what_to_grant(server: Server) -> None:
+    async def attempt() -> None:
+        cluster, user = database_url(server), f"user_{uuid4().hex[:8]}"
+        await superuser(cluster, f"CREATE ROLE {user} LOGIN")
+        try:
+            await Database(cluster.replace("postgres@", f"{user}@")).start()
+        finally:
+            await superuser(cluster, f"DROP ROLE {user}")
+
+    with pytest.raises(MigrationError, match="GRANT dragoman_app, dragoman_core"):
+        asyncio.run(attempt())
+
+
+@pytest.mark.parametrize("where", ["postgresql://postgres@127.0.0.1:1/x", "postgresql:///x?host=/nowhere"])
+def test_a_server_that_finds_no_postgresql_says_so_in_one_line(where: str, tmp_path: Path) -> None:
+    settings = {"DRAGOMAN_DATABASE_URL": where, "DRAGOMAN_REDIS_URL": "redis://127.0.0.1:1", "DRAGOMAN_PORT": "0"}
+    said = subprocess.run(
+        [DRAGOMAN, "serve"], env=os.environ | settings | {"DRAGOMAN_DATA_DIR": str(tmp_path / "d")},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+    assert said.returncode != 0
+    assert "cannot connect to PostgreSQL" in said.stdout + said.stderr
+    assert "Traceback" not in said.stdout + said.stderr
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ import asyncpg
 import structlog
 
 from dragoman.errors import Conflict, InvalidInput, UpstreamUnavailable
+from dragoman.infra.db.migrator import MigrationError
 from dragoman.infra.db.pool import NOBODY, Connection, Pool, Scope
 
 APP_ROLE = "dragoman_app"
@@ -81,8 +82,15 @@ class Database:
 
         Raises:
             UpstreamUnavailable: PostgreSQL does not answer.
+            MigrationError: it does, but this user may not work in the role of the application.
         """
-        await self.ping()
+        try:
+            await self.ping()
+        except RuntimeError as error:
+            raise MigrationError(
+                f"PostgreSQL refuses the user of DRAGOMAN_DATABASE_URL ({error}): as an administrator, "
+                f"GRANT {APP_ROLE}, {CORE_ROLE} to it"
+            ) from error
 
     async def stop(self) -> None:
         """Give the connections back."""

@@ -54,10 +54,14 @@ async def migrate(url: str, migrations: list[Migration] | None = None) -> int:
     """Apply what is missing and say how many files that was; safe when many processes start at once.
 
     Raises:
-        MigrationError: an applied file was edited, the database is newer than this release, or a file failed.
+        MigrationError: an applied file was edited, the database is newer than this release, a file failed, or
+            PostgreSQL does not let us in.
     """
     wanted = list_migrations() if migrations is None else migrations
-    connection = await asyncpg.connect(url, timeout=10)
+    try:
+        connection = await asyncpg.connect(url, timeout=10)
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise MigrationError(f"cannot connect to PostgreSQL: {error or 'it does not answer'}") from error
     try:
         await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
         applied = await _applied(connection)
