@@ -32,7 +32,7 @@ def test_what_would_be_ambiguous_is_refused() -> None:
     class Other(Shop):
         tools = [RecordingTool("buy")]
 
-    with pytest.raises(ValueError, match="each its own id"):
+    with pytest.raises(ValueError, match="have the id 'echo'"):
         agent_of(Echo, Echo)
     with pytest.raises(ValueError, match="two tools are named 'buy'"):
         agent_of(Other)

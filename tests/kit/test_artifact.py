@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from dragoman.kit import Artifact, FilePart
+from dragoman.kit import Artifact, Content, DataPart, FilePart
 
 
 class Claim(BaseModel):
@@ -30,11 +30,19 @@ def test_its_size_is_what_it_holds() -> None:
     assert Artifact.from_file("f", "image/png", b"123").size_bytes == 3
 
 
-def test_a_chunk_extends_it_into_a_new_one() -> None:
-    first, second = Artifact.from_text("t", "a"), Artifact.from_text("t", "b")
+def test_chunks_are_joined_and_text_that_follows_text_is_one_text() -> None:
+    chunks = [Artifact.from_text("t", "he"), Artifact.from_text("t", "llo"), Artifact.from_json("t", 1)]
 
-    assert first.extended(second).content.text == "a\nb"
-    assert first.content.text == "a"
+    whole = Artifact.joined([*chunks, Artifact.from_text("t", "!")])
+
+    assert whole.content == Content.of(["hello", DataPart(data=1), "!"])
+    assert chunks[0].content.text == "he"
+
+
+def test_joining_many_chunks_is_linear() -> None:
+    chunks = [Artifact.from_text("t", "x")] * 50_000
+
+    assert Artifact.joined(chunks).size_bytes == 50_000
 
 
 def test_what_json_cannot_say_is_refused() -> None:

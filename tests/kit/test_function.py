@@ -42,6 +42,9 @@ async def test_any_type_will_do(target: Any, reply: Any) -> None:
         '```json\n{"what": "tea", "amount": 2}\n```',
         'Sure! Here it is: {"what": "tea", "amount": 2} Enjoy.',
         '\n  {"what": "tea", "amount": 2}\n',
+        '{"what": "tea", "amount": 2} is what I read.',
+        'As in [1]: {"what": "tea", "amount": 2}',
+        '```\n{"what": "tea"}\n```\nOr rather {"what": "tea", "amount": 2}',
     ],
 )
 async def test_words_around_the_json_do_no_harm(text: str) -> None:
@@ -69,6 +72,14 @@ async def test_a_misfit_is_repaired_once_and_leaves_no_trace() -> None:
     assert [event.role for event in thread] == ["user", "assistant"]
     assert "amount: Input should be greater than or equal to 0" in llm.calls[1].thread[-1].text
     assert function.usage == Usage(20, 10, 2)
+
+
+async def test_the_complaint_is_about_the_answer_and_not_about_a_piece_of_it() -> None:
+    llm = ScriptedLlm({"what": "tea", "tags": ["a"]}, Claim(what="tea", amount=1))
+
+    await LlmFunction(llm, Claim).run("tea")
+
+    assert "does not fit: amount: Field required\n" in llm.calls[1].thread[-1].text
 
 
 @pytest.mark.parametrize("nonsense", ["I cannot do that.", "{broken", "", '{"what": "tea"}', "[]"])

@@ -275,7 +275,7 @@ async def test_a_subscriber_sees_every_event_in_order_and_replays_without_loss()
         done = await runtime.get(task.id)
 
     pieces = [Artifact.from_text("poem", "roses"), Artifact.from_text("poem", "violets")]
-    whole = pieces[0].extended(pieces[1])
+    whole = Artifact.joined(pieces)
     assert live == [
         StatusChanged(1, TaskState.PROCESSING),
         ProgressMade(2, "working", 10),
@@ -315,6 +315,22 @@ async def test_a_subscriber_that_leaves_harms_nobody() -> None:
         await runtime.cancel(task.id)
 
         assert await others == StatusChanged(2, TaskState.CANCELLED)
+
+
+async def test_a_cancellation_that_nobody_asked_for_is_a_failure() -> None:
+    @skill(id="careless", description="Awaits what was cancelled.")
+    class Careless(SkillHandler):
+        async def on_request(self, ctx: Context, content: Content) -> OnRequestResult:
+            lost = asyncio.get_running_loop().create_future()
+            lost.cancel()
+            await lost
+            return Completed()
+
+    task = await run_skill(Careless, "go")
+
+    assert task.state is TaskState.FAILED
+    assert task.error is not None
+    assert task.error.code == "INTERNAL_ERROR"
 
 
 async def test_many_tasks_run_side_by_side_without_mixing() -> None:

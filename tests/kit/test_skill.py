@@ -70,6 +70,21 @@ def test_a_skill_that_can_do_nothing_is_refused() -> None:
         Skill.of(object())
 
 
+def test_hooks_that_would_never_run_are_refused() -> None:
+    class Stray:
+        async def on_request(self, ctx: Context, content: Content) -> OnRequestResult:
+            return Completed()
+
+    class Sync(SkillHandler):
+        def on_request(self, ctx: Context, content: Content) -> OnRequestResult:  # pyright: ignore[reportIncompatibleMethodOverride] on purpose
+            return Completed()
+
+    with pytest.raises(TypeError, match="must be a SkillHandler"):
+        skill(id="stray", description="x")(Stray)
+    with pytest.raises(TypeError, match="must be async"):
+        skill(id="sync", description="x")(Sync)
+
+
 @pytest.mark.parametrize("wrong", [None, "done", True, Completed, {"state": "completed"}])
 async def test_a_handler_that_returns_something_else_fails_and_says_so_in_the_log(
     wrong: Any, caplog: pytest.LogCaptureFixture

@@ -65,6 +65,27 @@ async def test_json_rules_hold_so_that_a_date_is_text() -> None:
     assert (await day.call({"when": 15})).is_error
 
 
+async def test_arguments_may_have_any_name_and_default() -> None:
+    @tool("Say it.")
+    async def say(json: str, copy: int = 2, schema: Annotated[str, Field(description="A word.")] = "x") -> str:
+        return f"{json}{copy}{schema}"
+
+    assert list(say.input_schema["properties"]) == ["json", "copy", "schema"]
+    assert say.input_schema["properties"]["schema"]["description"] == "A word."
+    assert say.input_schema["properties"]["copy"]["default"] == 2
+    assert (await say.call({"json": "a"})).output == "a2x"
+    assert (await say.call({"json": "a", "schema": "b"})).output == "a2b"
+    assert "copy: Input should be a valid integer" in str((await say.call({"json": "a", "copy": "b"})).output)
+
+
+async def test_details_that_json_cannot_say_are_told_in_words() -> None:
+    @tool("Fail.")
+    async def fail() -> None:
+        raise Conflict("taken", by=object)
+
+    assert (await fail.call({})).details == {"by": "<class 'object'>"}
+
+
 async def test_a_context_is_injected_and_hidden_from_the_model() -> None:
     @tool("Who asks?")
     async def who(ctx: ToolContext, greeting: str = "hi") -> str:

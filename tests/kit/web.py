@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -61,8 +62,9 @@ def events(*lines: str | dict[str, Any]) -> Reply:
         handler.send_header("content-type", "text/event-stream")
         handler.send_header("connection", "close")
         handler.end_headers()
-        for line in lines:
-            handler.wfile.write(f"data: {line if isinstance(line, str) else json.dumps(line)}\n\n".encode())
+        with suppress(ConnectionError):  # a reader may leave in the middle
+            for line in lines:
+                handler.wfile.write(f"data: {line if isinstance(line, str) else json.dumps(line)}\n\n".encode())
         handler.close_connection = True
 
     return reply

@@ -36,7 +36,7 @@ from dragoman.kit._function import LlmFunction
 from dragoman.kit._lifecycle import TRANSITIONS, TaskState, check_step
 from dragoman.kit._llm import Llm, LlmChunk, LlmRequest, LlmResponse, ResponseSchema, TextDelta, ToolSpec, Usage
 from dragoman.kit._openai import OpenAICompatible
-from dragoman.kit._ports import Activity, Cancellation, Progress, ProgressPort, Scope, State, StatePort
+from dragoman.kit._ports import Activity, Cancellation, InMemoryState, Progress, ProgressPort, Scope, State, StatePort
 from dragoman.kit._providers import llm_from
 from dragoman.kit._results import Completed, Failed, InputRequired, OnInputResult, OnRequestResult, Rejected, SkillSlot
 from dragoman.kit._routing import AskCaller, CallTool, How, Route, UseSkill, route
@@ -80,6 +80,7 @@ __all__ = [
     "Finished",
     "Host",
     "How",
+    "InMemoryState",
     "InMemoryTasks",
     "InputRequired",
     "InvalidTransition",

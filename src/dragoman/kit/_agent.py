@@ -35,9 +35,13 @@ class Agent:
                 raise ValueError(f"an agent needs a {field}")
         self._name, self._description, self._version = name, description, version
         self._instructions, self._llm = instructions, llm
-        self._skills = {one.id: one for one in map(Skill.of, skills)}
-        if not skills or len(self._skills) != len(skills):
-            raise ValueError("an agent needs at least one skill, and each its own id")
+        self._skills: dict[str, Skill] = {}
+        for one in map(Skill.of, skills):
+            if one.id in self._skills:
+                raise ValueError(f"two skills of agent {name!r} have the id {one.id!r}")
+            self._skills[one.id] = one
+        if not self._skills:
+            raise ValueError("an agent needs at least one skill")
         self._tools: dict[str, tuple[Skill, Tool]] = {}
         for one in self._skills.values():
             for tool in one.tools:

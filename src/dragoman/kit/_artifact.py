@@ -1,11 +1,13 @@
 """What a task makes: data, text or a file, with a name."""
 
 import json
+from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from dragoman.kit._content import Content, DataPart, FilePart, TextPart
+from dragoman.kit._content import Content, DataPart, FilePart, Part, TextPart
 
 
 class Artifact(BaseModel):
@@ -47,9 +49,20 @@ class Artifact(BaseModel):
         """How much it holds: text as UTF-8, data as compact JSON, files by their bytes; a uri counts for its length."""
         return sum(map(_size, self.content.parts))
 
-    def extended(self, more: "Artifact") -> "Artifact":
-        """This artifact with the parts of a further chunk at its end."""
-        return self.model_copy(update={"content": self.content + more.content})
+    @classmethod
+    def joined(cls, chunks: Sequence["Artifact"]) -> "Artifact":
+        """The chunks of one artifact as a whole, in linear time; text that follows text is one text."""
+        parts: list[Part] = []
+        for of_text, run in groupby((part for chunk in chunks for part in chunk.content.parts), key=_is_text):
+            if of_text:
+                parts.append(TextPart(text="".join(part.text for part in run if isinstance(part, TextPart))))
+            else:
+                parts.extend(run)
+        return chunks[0].model_copy(update={"content": Content(parts=tuple(parts))})
+
+
+def _is_text(part: Part) -> bool:
+    return isinstance(part, TextPart)
 
 
 def _size(part: object) -> int:

@@ -1,6 +1,7 @@
 """The small interface behind which every provider stands."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -96,8 +97,8 @@ class Llm(Protocol):
         """
         ...
 
-    def stream(self, request: LlmRequest) -> AsyncIterator[LlmChunk]:
-        """Answer in pieces: text as it comes, then the whole response, once, at the end."""
+    def stream(self, request: LlmRequest) -> AsyncGenerator[LlmChunk, None]:
+        """Answer in pieces: text as it comes, then the whole response, once, at the end. Closing it stops the model."""
         ...
 
 
@@ -124,9 +125,10 @@ class Metered:
         self.usage += response.usage
         return response
 
-    async def stream(self, request: LlmRequest) -> AsyncIterator[LlmChunk]:
+    async def stream(self, request: LlmRequest) -> AsyncGenerator[LlmChunk, None]:
         """Answer in pieces, and count the whole."""
-        async for chunk in self._llm.stream(request):
-            if isinstance(chunk, LlmResponse):
-                self.usage += chunk.usage
-            yield chunk
+        async with aclosing(self._llm.stream(request)) as chunks:
+            async for chunk in chunks:
+                if isinstance(chunk, LlmResponse):
+                    self.usage += chunk.usage
+                yield chunk

@@ -153,7 +153,7 @@ class OpenAICompatible:
                 yield response
         except httpx.TimeoutException:
             raise LlmUnavailable(self._model, f"no answer within {self._timeout_s:g} s") from None
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             raise _Again(type(error).__name__) from error
 
     def _connected(self) -> "httpx.AsyncClient":

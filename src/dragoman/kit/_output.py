@@ -71,16 +71,15 @@ class Output(Generic[T]):
 
 
 def _candidates(text: str) -> Iterator[str]:
-    whole = text.strip()
-    yield from _FENCE.findall(whole)
-    start = min((at for at in (whole.find("{"), whole.find("[")) if at >= 0), default=-1)
-    if start > 0:
+    """What could be the answer: what stands in fences, then the first object and the first array outside of it."""
+    yield from _FENCE.findall(text)
+    read_to = 0
+    for start in sorted(at for at in (text.find("{"), text.find("[")) if at >= 0):
+        if start < read_to:
+            continue
         try:
-            _, end = json.JSONDecoder().raw_decode(whole, start)
+            _, read_to = json.JSONDecoder().raw_decode(text, start)
         except ValueError:
-            pass
+            yield text[start:]
         else:
-            yield whole[start:end]
-    # The whole text comes last: its complaint is the one to tell, unless an inner piece had a better one.
-    if start <= 0 and whole and not whole.startswith("```"):
-        yield whole
+            yield text[start:read_to]

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from dragoman.kit._artifact import Artifact
 from dragoman.kit._content import Content, ContentLike
-from dragoman.kit._validation import from_json, to_json
+from dragoman.kit._validation import from_json, to_details, to_json
 
 T = TypeVar("T")
 
@@ -75,7 +75,7 @@ class Failed:
     def __init__(self, error: str, code: str | None = None, details: dict[str, Any] | None = None) -> None:
         object.__setattr__(self, "error", _words(error, "Failed needs an error"))
         object.__setattr__(self, "code", code)
-        object.__setattr__(self, "details", to_json(details or {}))
+        object.__setattr__(self, "details", to_details(details))
 
 
 @dataclass(frozen=True, init=False)

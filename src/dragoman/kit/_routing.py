@@ -102,7 +102,9 @@ def _explicit_call(content: Content) -> tuple[str, dict[str, Any]] | None:
 
 
 def _names(skill: Skill, text: str) -> bool:
-    spoken = {skill.id, re.sub(r"[._-]", " ", skill.id), skill.info.name, *(tool.name for tool in skill.tools)}
+    # A tool's name counts where nobody would say it by chance: `add_note`, not `buy`.
+    tools = (tool.name for tool in skill.tools if "_" in tool.name)
+    spoken = {skill.id, re.sub(r"[._-]", " ", skill.id), skill.info.name, *tools}
     return any(re.search(rf"(?<![\w.-]){re.escape(one)}(?![\w-])", text, re.IGNORECASE) for one in spoken)
 
 

@@ -1,6 +1,7 @@
 """An in-memory host: what scripts, examples and tests run agents with. The server is the durable one."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable
 from types import TracebackType
 from typing import Self
@@ -26,6 +27,8 @@ from dragoman.kit._tasks import (
 )
 from dragoman.kit._thread import Event
 from dragoman.kit._turn import Turn, take_turn
+
+log = logging.getLogger(__name__)
 
 
 class Runtime:
@@ -126,15 +129,14 @@ class Runtime:
         record = self._tasks.get(task_id)
         seen = after
         while True:
-            # Taken before the log is read, so that an event between the two is not slept through.
-            changed = self._changed.setdefault(task_id, asyncio.Event())
             for event in record.events[seen:]:
                 seen = event.seq
                 yield event
             if seen >= len(record.events):
                 if record.state.at_rest:
                     return
-                await changed.wait()
+                # Nothing is awaited between the look at the log and here, so no event is slept through.
+                await self._changed.setdefault(task_id, asyncio.Event()).wait()
 
     async def aclose(self) -> None:
         """Cancel what still runs, and wait for it."""
@@ -155,9 +157,14 @@ class Runtime:
         try:
             turn = await take_turn(self._agent, ctx, content, skill_id=record.skill_id)
         except asyncio.CancelledError:
-            if record.state is TaskState.PROCESSING:
-                self._move(record, TaskState.CANCELLED)
-            raise
+            running = asyncio.current_task()
+            if running is not None and running.cancelling():
+                if record.state is TaskState.PROCESSING:
+                    self._move(record, TaskState.CANCELLED)
+                raise
+            # Nobody cancelled this task: the handler let something of its own be cancelled, and did not mind it.
+            log.warning("task %s was not cancelled, but its handler raised CancelledError", record.id, exc_info=True)
+            turn = Turn(Failed("the skill failed; the log says why", "INTERNAL_ERROR"), record.skill_id)
         finally:
             record.usage += ctx.usage
         if record.state is TaskState.PROCESSING:
@@ -187,7 +194,7 @@ class Runtime:
     def _finalise(self, record: TaskRecord, artifacts: tuple[Artifact, ...]) -> None:
         for artifact in artifacts:
             record.show(artifact, append=False)
-        record.artifacts = tuple(record.drafts.values())
+        record.artifacts = tuple(map(Artifact.joined, record.drafts.values()))
         for artifact in record.artifacts:
             self._publish(record, ArtifactShown(record.next_seq, artifact, append=False, last_chunk=True, final=True))
 

@@ -4,9 +4,9 @@ import inspect
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from dragoman.errors import FieldError
 from dragoman.kit._validation import field_errors
@@ -24,9 +24,10 @@ class BadArguments(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a function takes: a strict model of its arguments, and the name of the parameter that gets the context."""
+    """What a function takes: a model of its arguments, their names, and the parameter that gets the context."""
 
     arguments: type[BaseModel]
+    names: dict[str, str]
     context_parameter: str | None
 
     @property
@@ -46,7 +47,7 @@ class Signature:
             model = self.arguments.model_validate_json(json.dumps(arguments), strict=True)
         except ValidationError as error:
             raise BadArguments(field_errors(error)) from None
-        return {name: getattr(model, name) for name in type(model).model_fields if name in model.model_fields_set}
+        return {self.names[field]: getattr(model, field) for field in sorted(model.model_fields_set)}
 
 
 def read_signature(function: Callable[..., Any], context_type: type, *, bound: bool) -> Signature:
@@ -61,6 +62,7 @@ def read_signature(function: Callable[..., Any], context_type: type, *, bound: b
     except NameError as error:
         raise TypeError(f"{where}: {error}; the types of a tool are those of its module") from None
     fields: dict[str, Any] = {}
+    names: dict[str, str] = {}
     context_parameter = None
     parameters = list(inspect.signature(function).parameters.values())[1 if bound else 0 :]
     for parameter in parameters:
@@ -69,8 +71,11 @@ def read_signature(function: Callable[..., Any], context_type: type, *, bound: b
             context_parameter = parameter.name
             continue
         _check(parameter, hint, where)
-        fields[parameter.name] = (hint, ... if parameter.default is parameter.empty else parameter.default)
-    return Signature(create_model(function.__name__, __config__=_CLOSED, **fields), context_parameter)
+        # The field has a name of its own, so that an argument may be called `json`, `schema` or `copy`.
+        field, default = f"argument_{len(names)}", ... if parameter.default is parameter.empty else parameter.default
+        names[field] = parameter.name
+        fields[field] = (Annotated[hint, Field(alias=parameter.name)], default)
+    return Signature(create_model(function.__name__, __config__=_CLOSED, **fields), names, context_parameter)
 
 
 def _check(parameter: inspect.Parameter, hint: object, where: str) -> None:

@@ -1,8 +1,9 @@
 """Skills: what an agent can do, and the code that does it."""
 
+import inspect
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -52,7 +53,7 @@ class SkillHandler:
     """
 
     skill_info: ClassVar[SkillInfo | None] = None
-    tools: ClassVar[list[Tool]] = []
+    tools: ClassVar[Sequence[Tool]] = ()
 
     async def on_request(self, ctx: Context, content: Content) -> OnRequestResult:
         """Begin a task."""
@@ -96,6 +97,7 @@ def skill(
     )
 
     def describe(cls: C) -> C:
+        _check_hooks(cls)
         if not _declares_tools(cls) and not _overrides(cls, "on_request"):
             raise TypeError(f"skill {id!r}: {cls.__name__} declares no tools and does not implement on_request")
         setattr(cls, "skill_info", info)  # noqa: B010 the class is any class
@@ -198,6 +200,15 @@ def _declares_tools(cls: type) -> bool:
     return bool(getattr(cls, "tools", ())) or any(
         isinstance(v, Tool) for one in cls.__mro__ for v in vars(one).values()
     )
+
+
+def _check_hooks(cls: type) -> None:
+    for hook in ("on_request", "on_input_received"):
+        written = getattr(cls, hook, None)
+        if written is not None and not issubclass(cls, SkillHandler):
+            raise TypeError(f"{cls.__name__} implements {hook}, so it must be a SkillHandler")
+        if written is not None and not inspect.iscoroutinefunction(written):
+            raise TypeError(f"{cls.__name__}.{hook} must be async")
 
 
 def _overrides(cls: type, method: str) -> bool:

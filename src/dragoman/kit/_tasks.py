@@ -103,7 +103,7 @@ class TaskRecord:
     error: TaskError | None = None
     history: Thread = field(default_factory=Thread)
     values: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    drafts: dict[str, Artifact] = field(default_factory=dict[str, Artifact])
+    drafts: dict[str, list[Artifact]] = field(default_factory=dict[str, list[Artifact]])
     artifacts: tuple[Artifact, ...] = ()
     events: list[TaskEvent] = field(default_factory=list[TaskEvent])
     usage: Usage = field(default_factory=Usage)
@@ -130,8 +130,10 @@ class TaskRecord:
 
     def show(self, artifact: Artifact, *, append: bool) -> None:
         """Keep a draft; a piece is added to the draft of its name."""
-        before = self.drafts.get(artifact.name) if append else None
-        self.drafts[artifact.name] = artifact if before is None else before.extended(artifact)
+        if append:
+            self.drafts.setdefault(artifact.name, []).append(artifact)
+        else:
+            self.drafts[artifact.name] = [artifact]
 
 
 @dataclass(slots=True)

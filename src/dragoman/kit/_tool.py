@@ -16,7 +16,7 @@ from dragoman.kit._errors import ToolError
 from dragoman.kit._llm import ToolSpec
 from dragoman.kit._ports import Cancellation, InMemoryState, Progress, SilentProgress, State, Uncancelled
 from dragoman.kit._signature import BadArguments, Signature, read_signature
-from dragoman.kit._validation import readable, to_json
+from dragoman.kit._validation import readable, to_details, to_json
 
 log = logging.getLogger(__name__)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
@@ -60,7 +60,7 @@ class ToolResult:
     @classmethod
     def error(cls, message: str, code: str | None = None, details: dict[str, Any] | None = None) -> "ToolResult":
         """It did not work; the message is told to the model or the caller."""
-        return cls(message, is_error=True, code=code, details=cast("dict[str, JsonValue]", to_json(details or {})))
+        return cls(message, is_error=True, code=code, details=to_details(details))
 
 
 Invoke: TypeAlias = Callable[[dict[str, Any], ToolContext], Awaitable[ToolResult]]

@@ -2,7 +2,8 @@
 
 import difflib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
@@ -25,13 +26,23 @@ def to_json(value: object) -> JsonValue:
         raise TypeError(f"a {type(value).__name__} cannot be written as JSON: {error}") from None
 
 
+def to_details(details: Mapping[str, object] | None) -> dict[str, JsonValue]:
+    """The details of an error as JSON; what JSON cannot say is told in words, for an error must always be told."""
+    return cast("dict[str, JsonValue]", to_jsonable_python(details or {}, inf_nan_mode="strings", fallback=str))
+
+
+@lru_cache(maxsize=512)
+def _adapter(target: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(target)
+
+
 def from_json(value: JsonValue, target: type[T]) -> T:
     """The value that `to_json` wrote, as its type again.
 
     Raises:
         ValueError: the JSON does not fit the type.
     """
-    adapter: TypeAdapter[T] = TypeAdapter(target)
+    adapter: TypeAdapter[T] = _adapter(target)
     try:
         return adapter.validate_json(json.dumps(value))
     except ValidationError as error:

@@ -109,11 +109,12 @@ class LlmWorker(Generic[T]):
         for _ in range(self._max_iterations):
             self._check_budget(thread, spent)
             response = None
-            async for chunk in self._turn(thread, tools, streaming=streaming):
-                if isinstance(chunk, TextDelta):
-                    yield chunk
-                else:
-                    response = chunk
+            async with aclosing(self._turn(thread, tools, streaming=streaming)) as chunks:
+                async for chunk in chunks:
+                    if isinstance(chunk, TextDelta):
+                        yield chunk
+                    else:
+                        response = chunk
             if response is None:
                 raise LlmUnavailable(self._llm.model, "the stream ended without a response")
             spent, self._usage = spent + response.usage, self._usage + response.usage
@@ -141,8 +142,9 @@ class LlmWorker(Generic[T]):
         if not streaming:
             yield await self._llm.generate(request)
             return
-        async for chunk in self._llm.stream(request):
-            yield chunk
+        async with aclosing(self._llm.stream(request)) as chunks:
+            async for chunk in chunks:
+                yield chunk
 
     def _check_budget(self, thread: Thread, spent: Usage) -> None:
         if self._budget_tokens is not None and spent.total_tokens >= self._budget_tokens:
