@@ -43,6 +43,7 @@ async def test_any_type_will_do(target: Any, reply: Any) -> None:
         'Sure! Here it is: {"what": "tea", "amount": 2} Enjoy.',
         '\n  {"what": "tea", "amount": 2}\n',
         '{"what": "tea", "amount": 2} is what I read.',
+        '{"what": "tea", "amount": 2, "note": "```json\\n{}\\n```"}',
         'As in [1]: {"what": "tea", "amount": 2}',
         '```\n{"what": "tea"}\n```\nOr rather {"what": "tea", "amount": 2}',
     ],

@@ -71,8 +71,10 @@ class Output(Generic[T]):
 
 
 def _candidates(text: str) -> Iterator[str]:
-    """What could be the answer: what stands in fences, then the first object and the first array outside of it."""
-    yield from _FENCE.findall(text)
+    """What could be the answer: what stands in fences, then the first object and the first array outside of them."""
+    if not text.lstrip().startswith(("{", "[")):
+        yield from _FENCE.findall(text)
+        text = _FENCE.sub("", text)
     read_to = 0
     for start in sorted(at for at in (text.find("{"), text.find("[")) if at >= 0):
         if start < read_to:

@@ -143,7 +143,8 @@ class Skill:
                 return self._checked(await self.handler.on_input_received(ctx, content), ctx)
             return self._checked(await self.handler.on_request(ctx, content), ctx)
         except DragomanError as error:
-            log.warning("skill %s failed in task %s: %s", self.id, ctx.task_id, error.code)
+            reason: object = getattr(error, "reason", error.message)
+            log.warning("skill %s failed in task %s: %s, %s", self.id, ctx.task_id, error.code, reason)
             return Failed(error.message, error.code, error.details)
         except Exception:  # the edge of the agent's code: a task never hangs on an exception
             log.exception("skill %s failed in task %s", self.id, ctx.task_id)
