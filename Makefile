@@ -18,8 +18,8 @@ setup: .venv/.ready ## Make .venv and install what the lock file names
 	@echo "Setting up .venv (once; about a minute)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { echo "python3 -m venv failed; on Debian: apt-get install python3-venv" >&2; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
-	@VIRTUAL_ENV=.venv $(BIN)/uv pip sync --require-hashes requirements.lock
-	@VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --no-deps --editable .
+	@VIRTUAL_ENV=.venv $(BIN)/uv pip sync --quiet --compile-bytecode --require-hashes requirements.lock
+	@VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --compile-bytecode --no-deps --editable .
 	@touch $@
 
 check: setup

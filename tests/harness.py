@@ -49,6 +49,11 @@ class Server:
     def environment(self) -> dict[str, str]:
         """For a command that should talk to this server."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith("DRAGOMAN_")}
+        # Compiled once for all servers of a run, wherever the machine says that nothing should be written.
+        clean |= {
+            "PYTHONDONTWRITEBYTECODE": "",
+            "PYTHONPYCACHEPREFIX": str(Path(tempfile.gettempdir()) / "dgt-pycache"),
+        }
         return clean | self._environment | {"DRAGOMAN_DATA_DIR": str(self.data_dir)}
 
     @property
@@ -136,7 +141,11 @@ class Server:
         return False
 
     def __enter__(self) -> Self:
-        return self.start()
+        try:
+            return self.start()
+        except BaseException:
+            self.stop(signal.SIGKILL)
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
