@@ -68,11 +68,11 @@ def test_a_stopping_server_answers_what_it_has_begun_seals_all_and_exits_cleanly
     assert "Traceback" not in server.log.read_text()
 
 
-def test_a_second_server_on_the_same_data_or_port_says_who_is_there(server: Server) -> None:
+def test_a_second_server_on_the_same_data_or_port_says_who_is_there(server: Server, tmp_path: Path) -> None:
     port = server.url.rpartition(":")[2]
 
     same_data = start({**server.environment, "DRAGOMAN_PORT": "0"})
-    with_its_own = {**server.environment, "DRAGOMAN_DATA_DIR": str(data_dir()), "DRAGOMAN_PORT": port}
+    with_its_own = {**server.environment, "DRAGOMAN_DATA_DIR": str(tmp_path / "d"), "DRAGOMAN_PORT": port}
     same_port = start(with_its_own)
 
     assert same_data.returncode == 1
