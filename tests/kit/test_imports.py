@@ -1,5 +1,8 @@
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 import dragoman.kit
 
@@ -47,3 +50,19 @@ def test_importing_kit_brings_in_no_provider_no_client_and_no_framework() -> Non
 
 def test_the_names_of_the_contract_are_there() -> None:
     assert set(dragoman.kit.__all__) >= CONTRACT
+
+
+def test_what_is_not_installed_is_named_when_it_is_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    tmp_path.joinpath("SKILL.md").write_text("---\nname: a\n---\n", encoding="utf-8")
+
+    with pytest.raises(ImportError, match=r"dragoman\[skills\]"):
+        dragoman.kit.SkillFolder(tmp_path)
+
+
+async def test_a_missing_client_is_named_when_the_model_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    llm = dragoman.kit.llm_from("ollama:tiny")
+
+    with pytest.raises(ImportError, match="httpx"):
+        await dragoman.kit.LlmFunction(llm, str).run("hi")

@@ -29,7 +29,7 @@ from dragoman.kit import (
     Usage,
     tool,
 )
-from tests.kit.web import Reply, Web, answer, drop, events, hang
+from tests.kit.web import Reply, Web, answer, drip, drop, events, hang
 
 KEY = "sk-very-secret"
 HELLO = LlmRequest(Thread.from_system("be kind").add_event(Event.user("hi")))
@@ -303,6 +303,16 @@ async def test_a_server_that_hangs_is_a_timeout_and_not_tried_again(web: Web, pa
 
     assert caught.value.reason == "no answer within 0.05 s"
     assert (len(web.seen), pauses.taken) == (1, [])
+
+
+async def test_a_server_that_drips_is_a_timeout_too(web: Web, pauses: Pauses) -> None:
+    web.script.append(drip)
+    async with OpenAICompatible(web.url, "tiny", timeout_s=0.2, sleep=pauses) as llm:
+        with pytest.raises(LlmUnavailable) as caught:
+            await llm.generate(HELLO)
+
+    assert caught.value.reason == "no answer within 0.2 s"
+    assert pauses.taken == []
 
 
 async def test_nobody_at_the_address_is_unavailable(pauses: Pauses) -> None:

@@ -76,6 +76,17 @@ def hang(handler: Handler) -> None:
     handler.close_connection = True
 
 
+def drip(handler: Handler) -> None:
+    """Promise a long answer and give it a blank at a time, so that the reader never waits long for the next."""
+    handler.send_response(200)
+    handler.send_header("content-length", "1000000")
+    handler.end_headers()
+    with suppress(ConnectionError):
+        while not handler.web.over.wait(0.01):
+            handler.wfile.write(b" ")
+    handler.close_connection = True
+
+
 def drop(handler: Handler) -> None:
     """Close the connection without a word."""
     handler.close_connection = True

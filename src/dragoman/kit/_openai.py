@@ -34,7 +34,8 @@ class OpenAICompatible:
     """A model behind an OpenAI-compatible address.
 
     A busy or broken server (429, 5xx, no connection, nonsense) is tried again `max_retries` times, with growing
-    pauses or the one it asks for. A time-out is not: it has cost enough. The key is never shown or logged.
+    pauses or the one it asks for. A time-out is not: it has cost enough. It bounds a whole answer, and each wait of
+    a stream. The key is never shown or logged.
     `native_schema=False` is for servers that do not know `response_format`; the schema then stands in the prompt.
     """
 
@@ -70,7 +71,7 @@ class OpenAICompatible:
         """Answer once."""
 
         async def attempt() -> LlmResponse:
-            async with self._post(request, stream=False) as response:
+            async with self._post(request, stream=False) as response, asyncio.timeout(self._timeout_s):
                 gathering = Gathering()
                 gathering.take(_read(await response.aread()))
                 if not gathering.finished and not gathering.text and not gathering.calls:
@@ -151,7 +152,7 @@ class OpenAICompatible:
                 if response.status_code != 200:
                     raise self._failure(response.status_code, response.headers, await response.aread())
                 yield response
-        except httpx.TimeoutException:
+        except (httpx.TimeoutException, TimeoutError):
             raise LlmUnavailable(self._model, f"no answer within {self._timeout_s:g} s") from None
         except httpx.RequestError as error:
             raise _Again(type(error).__name__) from error
@@ -165,12 +166,12 @@ class OpenAICompatible:
         return self._client
 
     def _failure(self, status: int, headers: "httpx.Headers", answer: bytes) -> Exception:
-        reason = answer[:300].decode("utf-8", "replace")
+        if status in (408, 429) or status >= 500:
+            return _Again(f"status {status}", _seconds(headers.get("retry-after")))
+        reason = answer.decode("utf-8", "replace")
         if key := self._api_key.get_secret_value():
             reason = reason.replace(key, "***")
-        if status == 429 or status >= 500:
-            return _Again(f"status {status}", _seconds(headers.get("retry-after")))
-        return LlmRefused(self._model, status=status, reason=reason)
+        return LlmRefused(self._model, status=status, reason=reason[:300])
 
 
 def _read(line: bytes) -> Completion:
