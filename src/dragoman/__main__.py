@@ -38,13 +38,14 @@ def _work(settings: "Settings") -> None:
 
 
 def _expected_errors() -> tuple[type[Exception], ...]:
+    from dragoman.app.serving import ListenError  # noqa: PLC0415
     from dragoman.errors import UpstreamUnavailable  # noqa: PLC0415
     from dragoman.infra.auth.authority import PolicyError  # noqa: PLC0415
     from dragoman.infra.auth.keyring import KeyringError  # noqa: PLC0415
     from dragoman.infra.db import MigrationError  # noqa: PLC0415
     from dragoman.infra.embedded import EmbeddedError  # noqa: PLC0415
 
-    return EmbeddedError, KeyringError, MigrationError, PolicyError, UpstreamUnavailable
+    return EmbeddedError, KeyringError, ListenError, MigrationError, PolicyError, UpstreamUnavailable
 
 
 PROGRAMS = Programs(serve=_serve, serve_child=_serve_child, work=_work, expected_errors=_expected_errors)

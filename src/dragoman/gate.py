@@ -9,6 +9,7 @@
 A read runs the first two and the handler. A write commits key, rows and audit record together, or none of them.
 """
 
+import asyncio
 import hashlib
 from dataclasses import dataclass
 from time import perf_counter
@@ -17,7 +18,7 @@ import rfc8785
 import structlog
 
 from dragoman.context import Caller, RequestContext, current_request
-from dragoman.errors import DragomanError, Forbidden, Internal, InvalidInput
+from dragoman.errors import DragomanError, Forbidden, Internal, InvalidInput, TimedOut
 from dragoman.infra.auth.authority import Authority
 from dragoman.infra.db import Database, IdempotencyKeys, Scope
 from dragoman.infra.limits import Admission
@@ -79,6 +80,10 @@ class Gate:
             outcome = "ok"
         except DragomanError as error:
             outcome = error.code
+            raise
+        except asyncio.CancelledError:
+            # Only a time-out cancels an operation; what it had written is rolled back.
+            outcome = TimedOut.code
             raise
         except Exception as error:
             _LOG.exception("operation.failed", operation=operation.name)
@@ -161,8 +166,8 @@ class Gate:
             scope = Scope(caller.tenant)
             async with self._db.unit(scope):
                 await self._guards.trail.add(scope, caller, entry)
-        except DragomanError as error:
-            _LOG.error("audit.not_recorded", operation=operation.name, outcome=outcome.value, reason=error.message)
+        except Exception:  # noqa: BLE001 - a guard: the refusal stands, whatever became of its record
+            _LOG.exception("audit.not_recorded", operation=operation.name, outcome=outcome.value)
 
 
 def _digest(operation: AnyOperation, given: Input) -> bytes:

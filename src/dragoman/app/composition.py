@@ -153,7 +153,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring) -> Applica
     )
 
     heads_file = settings.data_dir / "audit" / "heads.jsonl"
-    sealer = Sealer(SealStore(core_db), key=keyring.audit, heads_file=heads_file)
+    sealer = Sealer(SealStore(core_db), key=keyring.audit, heads_file=heads_file, mac_key=keyring.audit_mac)
     trail = AuditTrail(AuditStore(db), db, mac_key=keyring.audit_mac, new_id=new_id, wake=sealer.wake)
     audit = AuditService(
         AuditStore(db), public_key=keyring.audit.public_key(), mac_key=keyring.audit_mac, heads_file=heads_file

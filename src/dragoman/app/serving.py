@@ -37,6 +37,11 @@ _RESTART_S = 1.0
 _STOP_S = 5.0
 DEMO = "demo"
 
+
+class ListenError(Exception):
+    """The address cannot be had; the message says which and why."""
+
+
 Announce = Callable[[Settings, str], None]
 
 
@@ -279,7 +284,7 @@ def _listen(settings: Settings) -> socket.socket:
         listener.bind((settings.host, settings.port))
     except OSError as error:
         listener.close()
-        raise ConfigError(
+        raise ListenError(
             f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; choose another with DRAGOMAN_PORT"
         ) from error
     listener.listen(2048)

@@ -199,7 +199,7 @@ async def test_heads_that_were_never_published_are_published_later(crew: Server,
     heads = HeadsFile(tmp_path / "heads.jsonl")
     database = Database(database_url(crew), role=CORE_ROLE, size=1)
 
-    await Sealer(SealStore(database), key=KEY, heads_file=tmp_path / "heads.jsonl").complete()
+    await Sealer(SealStore(database), key=KEY, heads_file=tmp_path / "heads.jsonl", mac_key=b"key").complete()
     await database.stop()
 
     assert [head.seq for head in heads.list(ledger.tenant)] == [2]

@@ -88,7 +88,8 @@ def _write_chain(out: TextIO, asked: Asked) -> dict[str, Any] | None:
             last = record["seq"]
         if piece["next_after"] is None:
             break
-        piece = client.call(binding, {"after": piece["next_after"], "until": head["seq"]})["data"]
+        until = {"until": head["seq"]} if head is not None else {}
+        piece = client.call(binding, {"after": piece["next_after"], **until})["data"]
     if head is not None:
         _write(out, {"type": "head", **head})
     if last != (head["seq"] if head else 0):

@@ -17,9 +17,11 @@ class RestDoor:
     def __init__(self, gate: Gate, bindings: Iterable[Binding]) -> None:
         self._gate = gate
         self._table: dict[tuple[str, ...], dict[str, Binding]] = {}
+        self._parameters: dict[str, tuple[str, ...]] = {}
         for binding in bindings:
             pattern = tuple("*" if part.startswith("{") else part for part in binding.path.split("/"))
             self._table.setdefault(pattern, {})[binding.method] = binding
+            self._parameters[binding.path] = binding.parameters
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -54,8 +56,9 @@ class RestDoor:
 
     def _find(self, method: str, path: str, request: RequestContext) -> tuple[Binding, dict[str, Any]]:
         parts = path.split("/")
+        which = parts[3] if len(parts) > 3 else ""
         by_method = self._table.get(tuple(parts))
-        if by_method is None and len(parts) > 3:
+        if by_method is None and which:
             # In every address of ours, what varies stands third: /api/<noun>/<which>/<verb>.
             parts[3] = "*"
             by_method = self._table.get(tuple(parts))
@@ -65,7 +68,7 @@ class RestDoor:
         request.route = next(iter(by_method.values())).path
         if binding is None:
             raise MethodNotAllowed(method, [*by_method, *(["HEAD"] if "GET" in by_method else [])])
-        return binding, dict.fromkeys(binding.parameters, path.split("/")[3]) if binding.parameters else {}
+        return binding, dict.fromkeys(self._parameters[binding.path], which)
 
 
 _READ = frozenset({b"content-type", b"if-match", b"idempotency-key"})

@@ -4,7 +4,7 @@ uvicorn takes a head of any length, waits for its end for ever, and answers what
 """
 
 import asyncio
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import structlog
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -20,6 +20,36 @@ PATIENCE_S: Final = 10.0
 _LOG = structlog.get_logger(__name__)
 
 
+class _OneWrite:
+    """A transport that sends the head and the body of a response in one system call instead of two."""
+
+    __slots__ = ("_loop", "_parts", "_transport")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._parts: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        """Sent with whatever else is written in this turn of the loop."""
+        if not self._parts:
+            self._loop.call_soon(self._flush)
+        self._parts.append(data)
+
+    def close(self) -> None:
+        """Send what is left, then close."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._parts:
+            parts, self._parts = self._parts, []
+            self._transport.write(b"".join(parts))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 class HttpProtocol(HttpToolsProtocol):
     """One connection."""
 
@@ -30,6 +60,7 @@ class HttpProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         """Expect a request soon."""
         super().connection_made(transport)
+        self.transport = cast("asyncio.Transport", _OneWrite(transport, self.loop))
         self._patience = self.loop.call_later(PATIENCE_S, self._give_up)
 
     def connection_lost(self, exc: Exception | None) -> None:

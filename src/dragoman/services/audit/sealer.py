@@ -42,7 +42,7 @@ class Sealer:
         *,
         key: Ed25519PrivateKey,
         heads_file: Path | None,
-        mac_key: bytes | None = None,
+        mac_key: bytes,
         sweep_s: float = 1.0,
         linger_s: float = 0.1,
         alarm_s: float = 5.0,
@@ -135,9 +135,7 @@ class Sealer:
 
     def _is_genuine(self, record: Pending) -> bool:
         """Whether we wrote it: a seal under a forgery would vouch for it. What is left out, `verify` names."""
-        if self._mac_key is None or (
-            mac_fits(self._mac_key, record.body, record.mac) and names_itself(record.tenant, record.id, record.body)
-        ):
+        if mac_fits(self._mac_key, record.body, record.mac) and names_itself(record.tenant, record.id, record.body):
             return True
         _LOG.error("audit.forged_record", tenant=str(record.tenant), record=str(record.id))
         return False
