@@ -123,7 +123,7 @@ class Server:
 
     def log_lines(self) -> list[dict[str, Any]]:
         """Everything that it has logged so far, as far as it is JSON."""
-        return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
+        return [json.loads(line) for line in self.log.read_text().split("\n") if line.startswith("{")]
 
     def security_events(self) -> list[dict[str, Any]]:
         """Everything in its security stream."""

@@ -102,6 +102,10 @@ class Gate:
             return await self._handlers.handler(operation)(caller, given)
         try:
             return await self._write(operation, caller, given, key, request)
+        except Forbidden as error:  # by a rule that looks at the input: a role too high, a scope too wide
+            self._watch.security.denied(permission=operation.permission, reason=error.message)
+            await self._record(operation, caller, Outcome.REFUSED, error.code, error.message, given)
+            raise
         except DragomanError as error:
             await self._record(operation, caller, Outcome.FAILED, error.code, error.message, given)
             raise
@@ -174,7 +178,7 @@ def _digest(operation: AnyOperation, given: Input) -> bytes:
     try:
         text = rfc8785.dumps({"operation": operation.name, "input": given.model_dump(mode="json")})
     except rfc8785.CanonicalizationError:
-        raise InvalidInput.of("", "numbers must be finite, and whole numbers within 2**53") from None
+        raise InvalidInput.of("input", "numbers must be finite, and whole numbers within 2**53") from None
     return hashlib.sha256(text).digest()
 
 

@@ -70,4 +70,11 @@ Email = Annotated[
     AfterValidator(clean_email),
     AfterValidator(_at_most(_LONGEST_EMAIL)),
 ]
+# What a credential calls its bearer: a name, or the address of a user.
+Subject = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=_LONGEST_EMAIL),
+    AfterValidator(clean_name),
+    AfterValidator(_at_most(_LONGEST_EMAIL)),
+]
 Slug = Annotated[str, StringConstraints(min_length=2, max_length=63, pattern=r"^[a-z0-9](?:[a-z0-9-]*[a-z0-9])$")]

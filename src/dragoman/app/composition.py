@@ -67,6 +67,11 @@ class RevocationCopies:
         if self.limiter is not None:
             await self.limiter.revoke(Revocation(str(tenant), ref, not_before, expires_at))
 
+    async def readmit(self, tenant: UUID, ref: str, *, not_before: float) -> None:
+        """Make it known."""
+        if self.limiter is not None:
+            await self.limiter.readmit(Revocation(str(tenant), ref, not_before))
+
     async def unrevoke(self, tenant: UUID, ref: str) -> None:
         """Make it known."""
         if self.limiter is not None:

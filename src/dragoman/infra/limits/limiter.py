@@ -19,7 +19,7 @@ from dragoman.errors import UpstreamUnavailable
 from dragoman.infra.limits.connection import Connection
 from dragoman.infra.limits.memory import MemoryLimits
 from dragoman.infra.limits.revocations import Revocable, Revocation, RevocationBook, RevocationSource, refs
-from dragoman.infra.limits.script import CHECK, MERGE, Outcome, Reply, limit_keys, plain, revoked_key
+from dragoman.infra.limits.script import CHECK, MERGE, READMIT, Outcome, Reply, limit_keys, plain, revoked_key
 from dragoman.infra.limits.verdict import UNLIMITED, Limit, Verdict
 from dragoman.infra.limits.wire import Part, ValkeyLostError, ValkeyRefusedError, Wire
 
@@ -114,6 +114,13 @@ class Limiter:
         await self._tell(
             entry.partition, lambda wire: _merge(wire, entry.partition, {plain(entry.ref): entry.not_before})
         )
+
+    async def readmit(self, entry: Revocation) -> None:
+        """Replace a revocation by an earlier one, with no moment in between in which there is none."""
+        self._book.discard(entry.partition, entry.ref)
+        self._book.add(entry)
+        keys, args = (revoked_key(entry.partition),), (plain(entry.ref), repr(entry.not_before))
+        await self._tell(entry.partition, lambda wire: wire.run(READMIT, keys, args))
 
     async def unrevoke(self, partition: str, ref: str) -> None:
         """Lift a revocation; call it when that is committed in the source."""

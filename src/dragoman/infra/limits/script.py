@@ -2,6 +2,7 @@
 
 CHECK   one request: is its credential revoked, and may it be counted on every limit?
 MERGE   add revocations to a partition's copy, and say since when that copy is complete
+READMIT lower one of them, in one step, if there is a copy
 
 The keys of a partition share its hash tag, so that they live in one slot of a cluster, and all of them are declared:
 
@@ -110,6 +111,11 @@ for i = 2, #ARGV, 2 do
 end
 if ARGV[1] ~= '' then redis.call('HSET', KEYS[1], '@complete', ARGV[1])
 elseif redis.call('PTTL', KEYS[1]) < 0 then redis.call('PEXPIRE', KEYS[1], 300000) end
+return 1
+"""
+
+READMIT: Final = """
+if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) end
 return 1
 """
 

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, AwareDatetime, Field
 
 from dragoman.context import PrincipalType, Role
 from dragoman.operations import Input, ListInput, Output
-from dragoman.text import Email, Name, Slug
+from dragoman.text import Email, Name, Slug, Subject
 
 _UUID_SHAPED = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
@@ -20,6 +20,13 @@ def _not_an_id(slug: str) -> str:
     if _UUID_SHAPED.match(slug):
         raise ValueError("must not look like an id")
     return slug
+
+
+def _no_key(subject: str) -> str:
+    # Disabling a user of that name would shut out the key, whoever made it.
+    if subject.startswith("key:"):
+        raise ValueError("must not begin with key:, which names the principals of API keys")
+    return subject
 
 
 TenantSlug = Annotated[Slug, AfterValidator(_not_an_id)]
@@ -181,7 +188,7 @@ class UpdateTenant(TenantRef):
     plan: Plan | None = Field(None, description="A new plan; the platform's business, not the tenant's.")
     settings: dict[str, Any] | None = Field(None, description="Replaces the settings.")
     expected_version: int | None = Field(
-        None, ge=1, description="Refuse when the tenant has moved on from this version."
+        None, ge=1, le=2**31 - 1, description="Refuse when the tenant has moved on from this version."
     )
 
 
@@ -191,7 +198,9 @@ class InviteUser(Input):
     email: Email = Field(description="Where they can be reached; one user per address.", examples=["ada@example.com"])
     name: Name = Field(description="What they are called.", examples=["Ada Lovelace"])
     role: Role = Field(Role.VIEWER, description="What they will be.")
-    subject: Name | None = Field(None, description="What their tokens call them; the address when unset.")
+    subject: Annotated[Subject, AfterValidator(_no_key)] | None = Field(
+        None, description="What their tokens call them; the address when unset."
+    )
 
 
 class ListUsers(ListInput):
@@ -212,7 +221,9 @@ class UpdateUser(UserRef):
 
     name: Name | None = Field(None, description="A new name.")
     role: Role | None = Field(None, description="A new role.")
-    expected_version: int | None = Field(None, ge=1, description="Refuse when the user has moved on from this version.")
+    expected_version: int | None = Field(
+        None, ge=1, le=2**31 - 1, description="Refuse when the user has moved on from this version."
+    )
 
 
 class AcceptInvitation(Input):
@@ -256,7 +267,7 @@ class RevokeToken(Input):
     token_id: str | None = Field(
         None, min_length=1, max_length=200, pattern=r"^[\x20-\x7e]+$", description="The token's `jti`."
     )
-    subject: Name | None = Field(None, description="Every credential issued to this principal until now.")
+    subject: Subject | None = Field(None, description="Every credential issued to this principal until now.")
 
 
 class WhoAmI(Input):

@@ -18,6 +18,10 @@ class Spreader(Protocol):
         """From now on."""
         ...
 
+    async def readmit(self, tenant: UUID, ref: str, *, not_before: float) -> None:
+        """From then on only what is older is refused."""
+        ...
+
     async def unrevoke(self, tenant: UUID, ref: str) -> None:
         """No longer."""
         ...
@@ -68,8 +72,7 @@ class Revocations:
             return
 
         async def spread() -> None:
-            await self._spreader.unrevoke(tenant, ref)
-            await self._spreader.revoke(tenant, ref, not_before=now.timestamp(), expires_at=None)
+            await self._spreader.readmit(tenant, ref, not_before=now.timestamp())
 
         await self._db.after_commit(spread)
 

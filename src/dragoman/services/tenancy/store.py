@@ -22,7 +22,7 @@ SEED_TENANT: LiteralString = """
 INSERT INTO tenants (id, slug, name, plan, status) SELECT $1, $2, $3, 'standard', 'active'
 WHERE NOT EXISTS (SELECT 1 FROM tenants) ON CONFLICT DO NOTHING"""
 FIND_TENANT: LiteralString = f"""
-SELECT {_TENANT} FROM tenants WHERE (id::text = $1 OR slug = $1) AND status <> 'deleted'"""
+SELECT {_TENANT} FROM tenants WHERE (id = $1 OR slug = $2) AND status <> 'deleted'"""
 LIST_TENANTS: LiteralString = f"""
 SELECT {_TENANT} FROM tenants
 WHERE ($2::uuid IS NULL OR id < $2) AND status = ANY($3::text[]) AND ($4::text IS NULL OR plan = $4)
@@ -43,7 +43,8 @@ WHERE tenant_id = $1 AND ($3::uuid IS NULL OR id < $3) AND ($4::text IS NULL OR 
   AND ($5::text IS NULL OR status = $5)
 ORDER BY id DESC LIMIT $2"""
 CHANGE_USER: LiteralString = f"""
-UPDATE users SET name = coalesce($3, name), role = coalesce($4, role), status = coalesce($5, status),
+UPDATE users SET name = coalesce($3, name), role = coalesce($4, role),
+       status = CASE WHEN $5 = 'active' AND invitation IS NOT NULL THEN 'invited' ELSE coalesce($5, status) END,
        version = version + 1, updated_at = now()
 WHERE tenant_id = $1 AND id = $2 AND ($6::int IS NULL OR version = $6) RETURNING {_USER}"""
 ACCEPT_USER: LiteralString = f"""
@@ -98,7 +99,11 @@ class TenancyStore:
 
     async def find_tenant(self, scope: Scope, ref: str) -> Record | None:
         """By id or slug; a deleted one is not found."""
-        return await self._find(scope, FIND_TENANT, ref)
+        try:
+            tenant_id = UUID(ref)
+        except ValueError:
+            tenant_id = None
+        return await self._find(scope, FIND_TENANT, tenant_id, ref)
 
     async def list_tenants(
         self, scope: Scope, limit: int, after: UUID | None, statuses: Sequence[str], plan: str | None

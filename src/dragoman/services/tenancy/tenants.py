@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from uuid import UUID
 
+import orjson
+
 from dragoman.context import Caller
 from dragoman.errors import Forbidden, InvalidInput, NotFound, Stale
 from dragoman.infra.db import UniqueViolated
@@ -20,6 +22,7 @@ from dragoman.services.tenancy.revocations import Revocations, scope_of
 from dragoman.services.tenancy.store import TenancyStore
 
 MOST_SETTINGS = 100
+MOST_SETTINGS_BYTES = 65_536
 
 
 class TenantService:
@@ -122,5 +125,7 @@ class TenantService:
 
 
 def _check_settings(settings: dict[str, object]) -> None:
+    if len(orjson.dumps(settings)) > MOST_SETTINGS_BYTES:
+        raise InvalidInput.of("settings", f"must not exceed {MOST_SETTINGS_BYTES} bytes as JSON")
     if len(settings) > MOST_SETTINGS:
         raise InvalidInput.of("settings", f"must not have more than {MOST_SETTINGS} entries")

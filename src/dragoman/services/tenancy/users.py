@@ -156,23 +156,26 @@ class UserService:
     async def disable(self, caller: Caller, ref: UserRef) -> User:
         """Refuse all their credentials from now on."""
         user = await self._other(caller, ref)
+        # The user first, the revocation second, here and everywhere: two who lock them crosswise wait for each other.
+        disabled = await self._move(caller, user, UserStatus.DISABLED)
         await self._revocations.revoke(caller, caller.tenant, f"user:{user.subject}", reason="disabled")
-        return await self._move(caller, user, UserStatus.DISABLED)
+        return disabled
 
     async def enable(self, caller: Caller, ref: UserRef) -> User:
         """Let them in again."""
         user = await self._other(caller, ref)
         if user.status is not UserStatus.DISABLED:
             raise WrongState("user", user.status.value, UserStatus.DISABLED.value)
+        enabled = await self._move(caller, user, UserStatus.ACTIVE)
         await self._revocations.readmit(caller, caller.tenant, f"user:{user.subject}")
-        return await self._move(caller, user, UserStatus.ACTIVE)
+        return enabled
 
     async def delete(self, caller: Caller, ref: UserRef) -> Removed:
         """Remove a person; what they did stays in the audit trail."""
         user = await self._other(caller, ref)
-        await self._revocations.revoke(caller, caller.tenant, f"user:{user.subject}", reason="deleted")
         if await self._store.delete_user(scope_of(caller), user.id) is None:
             raise NotFound("user", ref.user_id)
+        await self._revocations.revoke(caller, caller.tenant, f"user:{user.subject}", reason="deleted")
         return Removed(id=str(user.id))
 
     async def revoke_token(self, caller: Caller, given: RevokeToken) -> Removed:

@@ -140,7 +140,7 @@ $$ SELECT r.tenant_id, r.ref, r.not_before, r.expires_at FROM revocations r
 CREATE FUNCTION auth_find_invitation(code_hash bytea) RETURNS TABLE (tenant_id uuid, slug text, user_id uuid, status text)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS
 $$ SELECT u.tenant_id, t.slug, u.id, t.status FROM users u JOIN tenants t ON t.id = u.tenant_id
-   WHERE u.invitation = code_hash AND u.invitation_expires_at > now() $$;
+   WHERE u.invitation = code_hash AND u.invitation_expires_at > now() AND u.status = 'invited' $$;
 CREATE INDEX users_invitation ON users (invitation) WHERE invitation IS NOT NULL;
 
 -- The platform sees the list of tenants, not what is in them; ending one still has to empty it.
