@@ -128,7 +128,7 @@ CASES = [
     bearer("header is a number", "jwt refused", lambda _: glue("7", "{}")),
     bearer("nested 5000 deep", "", lambda _: nested(5000)),
     bearer("header of bytes", "jwt refused", lambda _: "/////.e30.e30"),
-    bearer("100 kB", "too long", lambda _: "zq7-" * 100_000),
+    bearer("100 kB", "too long", lambda _: "zq7-" * 25_000),
     bearer("60 kB of header", "too long", lambda server: sign(server, claims(), pad="x" * 45_000)),
     bearer("forged signature", "Signature verification failed", forged),
     bearer("unsigned", "Signature verification failed", unsigned),
