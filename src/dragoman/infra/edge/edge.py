@@ -14,7 +14,7 @@ from dragoman.errors import DragomanError, Internal, InvalidInput, TimedOut, Too
 from dragoman.infra.auth.authenticator import Authenticator
 from dragoman.infra.edge.cors import Cors, ForeignOrigin
 from dragoman.infra.edge.problem import SECURITY_HEADERS, problem
-from dragoman.infra.ids import new_id
+from dragoman.infra.ids import new_text_id
 from dragoman.infra.limits import Admission
 from dragoman.infra.telemetry import Metrics, SecurityEvents, Tracer, access_log
 
@@ -295,7 +295,7 @@ def _read_request(scope: AsgiScope, headers: dict[bytes, str]) -> RequestContext
     correlation = headers.get(b"x-correlation-id", "")
     client = scope.get("client")
     return RequestContext(
-        id=given if _SAFE_ID.fullmatch(given) else str(new_id()),
+        id=given if _SAFE_ID.fullmatch(given) else new_text_id(),
         door="http",
         ip=client[0] if client else "",
         correlation_id=correlation if _SAFE_ID.fullmatch(correlation) else "",

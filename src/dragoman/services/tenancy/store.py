@@ -21,8 +21,8 @@ RETURNING {_TENANT}"""
 SEED_TENANT: LiteralString = """
 INSERT INTO tenants (id, slug, name, plan, status) SELECT $1, $2, $3, 'standard', 'active'
 WHERE NOT EXISTS (SELECT 1 FROM tenants) ON CONFLICT DO NOTHING"""
-FIND_TENANT: LiteralString = f"""
-SELECT {_TENANT} FROM tenants WHERE (id = $1 OR slug = $2) AND status <> 'deleted'"""
+FIND_TENANT: LiteralString = f"SELECT {_TENANT} FROM tenants WHERE id = $1 AND status <> 'deleted'"
+FIND_TENANT_BY_SLUG: LiteralString = f"SELECT {_TENANT} FROM tenants WHERE slug = $1 AND status <> 'deleted'"
 LIST_TENANTS: LiteralString = f"""
 SELECT {_TENANT} FROM tenants
 WHERE ($2::uuid IS NULL OR id < $2) AND status = ANY($3::text[]) AND ($4::text IS NULL OR plan = $4)
@@ -102,8 +102,8 @@ class TenancyStore:
         try:
             tenant_id = UUID(ref)
         except ValueError:
-            tenant_id = None
-        return await self._find(scope, FIND_TENANT, tenant_id, ref)
+            return await self._find(scope, FIND_TENANT_BY_SLUG, ref)
+        return await self._find(scope, FIND_TENANT, tenant_id)
 
     async def list_tenants(
         self, scope: Scope, limit: int, after: UUID | None, statuses: Sequence[str], plan: str | None
