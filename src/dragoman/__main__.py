@@ -1,35 +1,50 @@
 """Entry: hands the composition root to the command line."""
 
-from dragoman.doors.cli.commands import Programs, create
-from dragoman.infra.config import Settings
+from typing import TYPE_CHECKING
+
+from dragoman.doors.cli.commands import run
+from dragoman.doors.cli.program import Programs
+
+if TYPE_CHECKING:
+    from dragoman.infra.config import Settings
 
 
 def main() -> None:
     """Run the command line."""
-    create(Programs(serve=_serve, serve_child=_serve_child, work=_work))()
+    run(Programs(serve=_serve, serve_child=_serve_child, work=_work, expected_errors=_expected_errors))
 
 
 # The server is imported only by the commands that run it: asking it something must not cost half a second of imports.
 
 
-def _serve(settings: Settings) -> None:
+def _serve(settings: "Settings") -> None:
     from dragoman.app.serving import serve  # noqa: PLC0415
     from dragoman.doors.cli.banner import announce_server  # noqa: PLC0415
 
     serve(settings, announce_server)
 
 
-def _serve_child(settings: Settings) -> None:
+def _serve_child(settings: "Settings") -> None:
     from dragoman.app.serving import serve_child  # noqa: PLC0415
 
     serve_child(settings)
 
 
-def _work(settings: Settings) -> None:
+def _work(settings: "Settings") -> None:
     from dragoman.app.serving import work  # noqa: PLC0415
     from dragoman.doors.cli.banner import announce_worker  # noqa: PLC0415
 
     work(settings, announce_worker)
+
+
+def _expected_errors() -> tuple[type[Exception], ...]:
+    from dragoman.errors import UpstreamUnavailable  # noqa: PLC0415
+    from dragoman.infra.auth.authority import PolicyError  # noqa: PLC0415
+    from dragoman.infra.auth.keyring import KeyringError  # noqa: PLC0415
+    from dragoman.infra.db import MigrationError  # noqa: PLC0415
+    from dragoman.infra.embedded import EmbeddedError  # noqa: PLC0415
+
+    return EmbeddedError, KeyringError, MigrationError, PolicyError, UpstreamUnavailable
 
 
 if __name__ == "__main__":

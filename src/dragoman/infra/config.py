@@ -3,16 +3,31 @@
 import difflib
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
+
+from dragoman.infra.values import (
+    CountByName,
+    Directory,
+    HomePath,
+    HttpUrl,
+    Origins,
+    PostgresUrl,
+    ReadableFile,
+    RedisUrl,
+)
 
 PREFIX = "DRAGOMAN_"
 # Read by the command line before there are settings, or by a client that has none.
-CLIENT_VARIABLES = frozenset({"DRAGOMAN_CONFIG", "DRAGOMAN_URL", "DRAGOMAN_TOKEN"})
+CLIENT_VARIABLES = {
+    "DRAGOMAN_CONFIG": "A TOML file with settings; the environment wins over it.",
+    "DRAGOMAN_URL": "The server that the command line talks to; the one of this machine when unset.",
+    "DRAGOMAN_TOKEN": "The bearer token or API key that the command line presents; made on the spot when unset.",
+}
 
 
 class ConfigError(Exception):
@@ -24,10 +39,6 @@ def default_data_dir() -> Path:
     if os.geteuid() == 0:
         return Path("/var/lib/dragoman")
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "dragoman"
-
-
-def _split(value: object) -> object:
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
 class Section(BaseModel):
@@ -44,7 +55,7 @@ class Limits(Section):
     tenant_per_min: int = Field(1000, ge=1, description="All principals of a tenant on the standard plan.")
     a2a_tenant_per_min: int = Field(100, ge=1, description="A2A work of a tenant on the standard plan.")
     agent_per_min: int = Field(10, ge=1, description="One agent certificate on the agent gateway.")
-    skill_per_min: dict[str, int] = Field(
+    skill_per_min: CountByName = Field(
         default_factory=dict[str, int], description='Calls of one skill by one tenant, as JSON: {"memory": 600}.'
     )
     poll_factor: int = Field(10, ge=1, description="How many times more often a caller may ask than work.")
@@ -71,23 +82,23 @@ class Tasks(Section):
     max_attempts: int = Field(3, ge=1, description="Picks of a task before it is a dead letter.")
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """Everything that can be set. `dragoman config check` prints the values in force."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_nested_delimiter="__", frozen=True, extra="forbid", env_ignore_empty=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     host: str = Field("127.0.0.1", description="Address to listen on; anything but loopback needs TLS.")
     port: int = Field(8080, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
     workers: int = Field(1, ge=1, le=64, description="Server processes.")
-    data_dir: Path = Field(default_factory=default_data_dir, description="Embedded servers, keys, logs.")
-    secrets_dir: Path | None = Field(None, description="Keys; by default `secrets` in the data directory.")
-    database_url: SecretStr | None = Field(None, description="PostgreSQL 15 to 18; embedded when unset.")
-    database_admin_url: SecretStr | None = Field(None, description="The same database as its owner, for migrations.")
+    data_dir: HomePath = Field(default_factory=default_data_dir, description="Embedded servers, keys, logs.")
+    secrets_dir: HomePath | None = Field(None, description="Keys; by default `secrets` in the data directory.")
+    database_url: PostgresUrl | None = Field(None, description="PostgreSQL 15 to 18; embedded when unset.")
+    database_admin_url: PostgresUrl | None = Field(None, description="The same database as its owner, for migrations.")
     database_pool: int = Field(20, ge=2, le=500, description="Connections of one process to PostgreSQL.")
-    redis_url: SecretStr | None = Field(None, description="Valkey or Redis; embedded when unset.")
-    jwks_url: str | None = Field(None, description="Keys of an external token issuer; switches the embedded one off.")
+    redis_url: RedisUrl | None = Field(None, description="Valkey or Redis; embedded when unset.")
+    jwks_url: HttpUrl | None = Field(
+        None, description="Keys of an external token issuer; switches the embedded one off."
+    )
     issuer: str | None = Field(
         None, description="The `iss` that tokens must have; with it alone, OIDC discovery finds the keys."
     )
@@ -95,16 +106,18 @@ class Settings(BaseSettings):
     claims_tenant: str = Field("tenant", description="The claim that names the tenant (its slug or id).")
     claims_roles: str = Field("roles", description="The claim that lists the roles.")
     token_ttl_s: int = Field(86_400, ge=60, description="How long a token of the embedded issuer lives.")
-    policy_dir: Path | None = Field(None, description="Cedar policies that replace the built-in ones.")
-    tls_cert: Path | None = Field(None, description="Server certificate chain, PEM.")
-    tls_key: Path | None = Field(None, description="Its private key, PEM.")
-    tls_client_ca: Path | None = Field(None, description="CA of client certificates for the agent gateway, PEM.")
+    policy_dir: Directory | None = Field(None, description="Cedar policies that replace the built-in ones.")
+    tls_cert: ReadableFile | None = Field(None, description="Server certificate chain, PEM.")
+    tls_key: ReadableFile | None = Field(None, description="Its private key, PEM.")
+    tls_client_ca: ReadableFile | None = Field(
+        None, description="CA of client certificates for the agent gateway, PEM."
+    )
     behind_tls_proxy: bool = Field(default=False, description="A proxy in front terminates TLS; plain HTTP is meant.")
     trusted_proxies: str = Field("127.0.0.1,::1", description="Whose X-Forwarded-For is believed behind a proxy.")
     max_body_bytes: int = Field(10_485_760, ge=1024, description="Largest request body.")
     request_timeout_s: float = Field(60.0, gt=0, description="A request that takes longer is stopped with 504.")
     drain_s: float = Field(10.0, ge=0, description="How long a stopping server waits for requests in flight.")
-    cors_origins: Annotated[list[str], NoDecode, BeforeValidator(_split)] = Field(
+    cors_origins: Origins = Field(
         default_factory=list[str], description="Browser origins to allow, with commas between them."
     )
     log_format: Literal["auto", "json", "text"] = Field(
@@ -113,28 +126,18 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least severity that is logged."
     )
-    security_log: Path | None = Field(
+    security_log: HomePath | None = Field(
         None, description="Security events; by default `security.jsonl` in the data directory."
     )
-    otlp_endpoint: str | None = Field(None, description="OpenTelemetry collector (OTLP/HTTP); no traces when unset.")
-    llm: str | None = Field(None, description="Model as provider:model; none when unset.")
-    llm_base_url: str | None = Field(None, description="Address of an OpenAI-compatible model server.")
+    otlp_endpoint: HttpUrl | None = Field(
+        None, description="OpenTelemetry collector (OTLP/HTTP); no traces when unset."
+    )
+    llm: str | None = Field(None, pattern=r"^[\w-]+:\S+$", description="Model as provider:model; none when unset.")
+    llm_base_url: HttpUrl | None = Field(None, description="Address of an OpenAI-compatible model server.")
     grpc_port: int = Field(0, ge=0, le=65535, description="gRPC port; 0 picks a free one.")
     limits: Limits = Limits.model_construct()
     threads: Threads = Threads.model_construct()
     tasks: Tasks = Tasks.model_construct()
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003 - the signature is pydantic's
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The environment wins over the file, which comes as init values."""
-        return env_settings, init_settings
 
     @model_validator(mode="after")
     def _check_combinations(self) -> "Settings":
@@ -142,9 +145,8 @@ class Settings(BaseSettings):
             raise ValueError("DRAGOMAN_TLS_CERT and DRAGOMAN_TLS_KEY go together")
         if self.tls_client_ca and not self.tls_cert:
             raise ValueError("DRAGOMAN_TLS_CLIENT_CA needs DRAGOMAN_TLS_CERT and DRAGOMAN_TLS_KEY")
-        for origin in self.cors_origins:
-            if origin == "*" or not origin.startswith(("http://", "https://")):
-                raise ValueError(f"DRAGOMAN_CORS_ORIGINS: {origin!r} is not an origin such as https://app.example")
+        if self.issuer and not self.jwks_url and not self.issuer.startswith(("http://", "https://")):
+            raise ValueError("DRAGOMAN_ISSUER must be a URL, for its keys to be found, unless DRAGOMAN_JWKS_URL is set")
         if not (self.is_loopback or self.tls_cert or self.behind_tls_proxy):
             raise ValueError(
                 f"DRAGOMAN_HOST={self.host} would serve plain HTTP to others: give DRAGOMAN_TLS_CERT and "
@@ -174,62 +176,91 @@ class Settings(BaseSettings):
 
 
 def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
-    """Read the environment and the file that `DRAGOMAN_CONFIG` names.
+    """Read the environment and the file that `DRAGOMAN_CONFIG` names; the environment wins, value by value.
 
     Raises:
         ConfigError: a value is wrong, or the file cannot be read; every complaint is in the message.
     """
     environ = os.environ if environ is None else environ
-    values = _read_file(environ.get("DRAGOMAN_CONFIG"))
+    path = environ.get("DRAGOMAN_CONFIG")
+    values = _read_file(path) if path else {}
+    for variable, place, _ in _walk():
+        # An empty variable is an unset one: that is how a shell or a compose file leaves it out.
+        if given := environ.get(variable):
+            _put(values, place, given)
     try:
-        return Settings(**values)
+        return Settings.model_validate(values)
     except ValidationError as error:
-        raise ConfigError("\n".join(_complaint(item) for item in error.errors())) from None
-    except ValueError as error:  # pydantic-settings: a value that is not the JSON it should be
-        raise ConfigError(str(error)) from None
+        raise ConfigError("\n".join(_complaint(item, environ, path) for item in error.errors())) from None
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """Variables that look like ours and are none, each with the nearest name: a typo is otherwise silent."""
-    known = {name for name, _ in describe_settings()} | CLIENT_VARIABLES
-    unknown: list[str] = []
-    for name in sorted(environ):
-        if name.startswith(PREFIX) and name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            unknown.append(f"{name} is not a setting" + (f"; did you mean {near[0]}?" if near else ""))
-    return unknown
+    known = {variable for variable, _, _ in _walk()} | set(CLIENT_VARIABLES)
+    unknown = [name for name in sorted(environ) if name.startswith(PREFIX) and name not in known]
+    return [f"{name} is not a setting{_nearest(name, known)}" for name in unknown]
 
 
-def describe_settings() -> list[tuple[str, str]]:
-    """Every variable with what it is for, in the order of the tree; the docs are checked against it."""
-    rows: list[tuple[str, str]] = []
+def describe_settings() -> list[tuple[str, str, str]]:
+    """Every variable with its default and what it is for, in the order of the tree; the docs are checked against it."""
+    return [(variable, _default(field), field.description or "") for variable, _, field in _walk()]
+
+
+def _walk() -> Iterator[tuple[str, tuple[str, ...], FieldInfo]]:
+    """Every setting: its variable, its place in the tree, what it is."""
     for name, field in Settings.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
-            rows.extend(
-                (f"{PREFIX}{name}__{inner}".upper(), inner_field.description or "")
-                for inner, inner_field in field.annotation.model_fields.items()
-            )
+            for inner, inner_field in field.annotation.model_fields.items():
+                yield f"{PREFIX}{name}__{inner}".upper(), (name, inner), inner_field
         else:
-            rows.append((f"{PREFIX}{name}".upper(), field.description or ""))
-    return rows
+            yield f"{PREFIX}{name}".upper(), (name,), field
 
 
-def _read_file(path: str | None) -> dict[str, Any]:
-    if not path:
-        return {}
+def _default(field: FieldInfo) -> str:
+    if field.default_factory is default_data_dir:
+        return "`/var/lib/dragoman` for root, else `~/.local/share/dragoman`"
+    value = field.get_default(call_default_factory=True, validated_data={})
+    if value is None or value in ([], {}):
+        return "unset"
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _put(values: dict[str, Any], place: tuple[str, ...], given: str) -> None:
+    if len(place) == 1:
+        values[place[0]] = given
+        return
+    section = values.setdefault(place[0], {})
+    # A file that has something other than a table there is told so when the tree is checked.
+    if isinstance(section, dict):
+        section[place[1]] = given
+
+
+def _read_file(path: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        return tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"DRAGOMAN_CONFIG: cannot read {path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"DRAGOMAN_CONFIG: {path} is not TOML: {error}") from None
 
 
-def _complaint(item: Any) -> str:
+def _complaint(item: Any, environ: Mapping[str, str], path: str | None) -> str:
     location = [str(part) for part in item["loc"]]
     message = str(item["msg"]).removeprefix("Value error, ")
     if not location:
         return message
-    name = PREFIX + "__".join(location).upper()
+    settings = {place: variable for variable, place, _ in _walk()}
+    variable = settings.get(tuple(location[:2])) or settings.get(tuple(location[:1]), "")
+    in_file = f"{'.'.join(location)} in {path}"
+    if item["type"] == "extra_forbidden":
+        return f"{in_file} is not a setting{_nearest('.'.join(location), {'.'.join(place) for place in settings})}"
+    name = variable if environ.get(variable) else f"{in_file} ({variable})" if variable else in_file
     given = item.get("input")
-    return f"{name}: {message}" + (f" (got {given!r})" if isinstance(given, str | int | float) else "")
+    # Not what was given for a secret: a message ends up in logs.
+    shown = isinstance(given, str | int | float) and not variable.endswith("_URL")
+    return f"{name}: {message}" + (f" (got {given!r})" if shown else "")
+
+
+def _nearest(name: str, known: set[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]}?" if near else ""

@@ -1,39 +1,57 @@
 """What a person sees when the server is up: where it is, a token, and what to try next."""
 
-import sys
-
-from rich.console import Console
 from rich.text import Text
 
 from dragoman import __version__
-from dragoman.doors.cli.client import mint_token
+from dragoman.doors.cli.program import typed_program
+from dragoman.doors.cli.session import mint_token
+from dragoman.doors.cli.views import View
 from dragoman.infra.auth.tokens import Grant
 from dragoman.infra.config import Settings
 
+_TENANT = "demo"
+
 
 def announce_server(settings: Settings, url: str) -> None:
-    """Addresses, a token to paste, three commands to try. Programs that read the log see one line of it."""
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(Text.assemble(("Dragoman ", "bold"), f"{__version__} is ready at ", (url, "bold cyan")))
-    for name, path in (("API docs", "/docs"), ("health", "/health"), ("metrics", "/metrics")):
-        console.print(Text.assemble(("  " + name.ljust(10), "dim"), url + path))
+    """Addresses, a token to paste, commands to try. Every line can be copied whole."""
+    out = View().out
+    out.print(Text.assemble(("\nDragoman ", "bold"), f"{__version__} is ready at ", (url, "bold cyan"), "\n"))
+    for name, value in (
+        ("API docs", f"{url}/docs"),
+        ("health", f"{url}/health"),
+        ("metrics", f"{url}/metrics"),
+        ("data", str(settings.data_dir)),
+    ):
+        out.print(Text.assemble((f"  {name:<10}", "dim"), value))
     if settings.external_issuer:
-        console.print(Text.assemble(("  tokens    ", "dim"), f"come from {settings.issuer or settings.jwks_url}"))
-        return
-    token = mint_token(settings, Grant("demo", "admin", ["super_admin"]))
-    console.print("\nA token for the demo tenant, good for a day:\n")
-    console.print(Text(f"export DRAGOMAN_TOKEN={token}", style="green"))
-    console.print("\nTry, in another terminal:\n")
-    program = ".venv/bin/dragoman" if ".venv" in sys.argv[0] else "dragoman"
+        out.print(Text.assemble((f"  {'tokens':<10}", "dim"), f"come from {settings.issuer or settings.jwks_url}"))
+    else:
+        _offer_token(settings, url)
+    out.print(Text("\nCtrl-C stops it.\n", style="dim"))
+
+
+def _offer_token(settings: Settings, url: str) -> None:
+    out = View().out
+    token = mint_token(settings, Grant(_TENANT, "admin", ["super_admin"]))
+    out.print(f"\nA token for the tenant {_TENANT}, good for {_duration(settings.token_ttl_s)}:\n")
+    out.print(Text(f"export DRAGOMAN_TOKEN={token}", style="green"))
+    out.print("\nTry, in another terminal:\n")
     for line in (
         f'curl -H "Authorization: Bearer $DRAGOMAN_TOKEN" {url}/api/me',
-        f"{program} tenant create --name 'Acme Corporation' --slug acme",
-        f"{program} audit verify",
+        f"{typed_program()} tenant create --name 'Acme Corporation' --slug acme",
+        f"{typed_program()} audit verify",
     ):
-        console.print(Text("  " + line, style="cyan"))
-    console.print(Text("\nCtrl-C stops it.\n", style="dim"))
+        out.print(Text(f"  {line}", style="cyan"))
+
+
+def _duration(seconds: int) -> str:
+    for name, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds % size == 0:
+            count = seconds // size
+            return f"a {name}".replace("a hour", "an hour") if count == 1 else f"{count} {name}s"
+    return f"{seconds} seconds"
 
 
 def announce_worker(settings: Settings, _: str) -> None:
     """A worker has no address."""
-    Console(highlight=False).print(f"Dragoman {__version__} worker is running (data in {settings.data_dir})")
+    View().out.print(f"Dragoman {__version__} worker is running (keys in {settings.secrets_path})")

@@ -1,93 +1,41 @@
 """The command line as a client of a running server, over its REST addresses."""
 
+import http.client
 import json
-import os
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
-
-import httpx
+from typing import Any, cast
+from urllib.parse import quote, urlencode, urlsplit
 
 from dragoman.addresses import Binding
-from dragoman.infra.auth.keyring import Keyring, KeyringError
-from dragoman.infra.auth.tokens import Grant, Issuer
-from dragoman.infra.config import Settings
+from dragoman.doors.cli.endings import Refused, Unreachable, WrongUsage
+from dragoman.doors.cli.program import program
 
-
-class Unreachable(Exception):
-    """No server answers at this address."""
-
-    def __init__(self, url: str, reason: str) -> None:
-        super().__init__(f"cannot reach {url}: {reason}\nStart it with `dragoman serve`, or set DRAGOMAN_URL.")
-
-
-class Refused(Exception):
-    """The server answered with a problem."""
-
-    def __init__(self, problem: dict[str, Any]) -> None:
-        super().__init__(str(problem.get("detail", "the server refused")))
-        self.problem = problem
-
-    @property
-    def not_allowed(self) -> bool:
-        """Whether it is about who asks, not about what is asked."""
-        return self.problem.get("status") in (401, 403)
-
-
-@dataclass(frozen=True, slots=True)
-class Keyboard:
-    """Who sits there: the tenant and role that a token is made for when none is given."""
-
-    tenant: str = "demo"
-    role: str = "super_admin"
-    user: str = "admin"
-
-
-def server_url(settings: Settings) -> str:
-    """`DRAGOMAN_URL`, else where the server of this data directory says it is, else where it would be."""
-    if given := os.environ.get("DRAGOMAN_URL"):
-        return given.rstrip("/")
-    note = settings.data_dir / "server.json"
-    try:
-        return str(json.loads(note.read_text())["url"])
-    except (OSError, ValueError, KeyError):
-        scheme = "https" if settings.tls_cert else "http"
-        return f"{scheme}://{settings.host}:{settings.port}"
-
-
-def mint_token(settings: Settings, grant: Grant, *, ttl_s: int | None = None) -> str:
-    """A token of the embedded issuer, made with the installation's key.
-
-    Raises:
-        KeyringError: the key is not readable here, or an external issuer is configured.
-    """
-    if settings.external_issuer:
-        raise KeyringError(
-            "an external issuer is configured (DRAGOMAN_JWKS_URL or DRAGOMAN_ISSUER): get a token from it"
-        )
-    if not (settings.secrets_path / "issuer.pem").exists():
-        raise KeyringError(
-            f"there is no key in {settings.secrets_path} yet: start the server once with `dragoman serve`"
-        )
-    keyring = Keyring.open(settings.secrets_path)
-    return Issuer(keyring.issuer, audience=settings.audience, ttl_s=settings.token_ttl_s).mint(grant, ttl_s=ttl_s)
+_TIMEOUT_S = 120
 
 
 class Client:
-    """Calls operations on the server and gives their data back."""
+    """Calls operations on the server and gives their data back.
 
-    def __init__(self, settings: Settings, keyboard: Keyboard) -> None:
-        self._url = server_url(settings)
-        token = os.environ.get("DRAGOMAN_TOKEN") or mint_token(
-            settings, Grant(keyboard.tenant, keyboard.user, [keyboard.role]), ttl_s=300
-        )
-        verify: Any = str(settings.tls_cert) if settings.tls_cert and Path(settings.tls_cert).exists() else True
-        self._http = httpx.Client(
-            base_url=self._url, headers={"authorization": f"Bearer {token}"}, timeout=120, verify=verify
-        )
+    The standard library's client: a friendlier one takes longer to import than a request takes.
+    """
 
-    def call(self, binding: Binding, given: dict[str, Any]) -> dict[str, Any]:
+    def __init__(self, url: str, token: str, *, trusted_cert: Path | None = None) -> None:
+        parts = urlsplit(url)
+        try:
+            port = parts.port
+        except ValueError:
+            port = -1
+        if parts.scheme not in ("http", "https") or not parts.hostname or port == -1:
+            raise WrongUsage(f"{url!r} is not the address of a server; DRAGOMAN_URL is like http://127.0.0.1:8080")
+        self.url = url
+        self._prefix = parts.path.rstrip("/")
+        self._headers = {"authorization": f"Bearer {token}", "accept": "application/json"}
+        self._connection = http.client.HTTPConnection(parts.hostname, port, timeout=_TIMEOUT_S)
+        if parts.scheme == "https":
+            self._connection = _secure(parts.hostname, port, trusted_cert)
+
+    def call(self, binding: Binding, given: Mapping[str, Any]) -> dict[str, Any]:
         """The success envelope of an operation.
 
         Raises:
@@ -95,31 +43,58 @@ class Client:
             Unreachable: it did not answer.
         """
         values = dict(given)
-        path = binding.path
+        path = self._prefix + binding.path
         for name in binding.parameters:
             path = path.replace(f"{{{name}}}", quote(str(values.pop(name)), safe=""))
-        headers: dict[str, str] = {}
+        headers = dict(self._headers)
         if (version := values.pop("expected_version", None)) is not None:
             headers["if-match"] = f'"v{version}"'
+        body = None
+        if binding.method == "GET":
+            path += f"?{urlencode(_as_query(values))}" if values else ""
+        else:
+            body = json.dumps(values).encode()
+            headers["content-type"] = "application/json"
+        return self._send(binding.method, path, body, headers)
+
+    def _send(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> dict[str, Any]:
         try:
-            if binding.method == "GET":
-                response = self._http.get(path, params=_as_query(values), headers=headers)
-            else:
-                response = self._http.request(binding.method, path, json=values, headers=headers)
-        except httpx.HTTPError as error:
-            raise Unreachable(self._url, str(error) or type(error).__name__) from error
-        return _read(self._url, response)
+            self._connection.request(method, path, body, headers)
+            response = self._connection.getresponse()
+            text = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            self._connection.close()
+            raise self._unreachable(getattr(error, "strerror", None) or str(error) or type(error).__name__) from error
+        answer = _object(text)
+        if answer is None:
+            raise self._unreachable(f"it answered {response.status}, but not as Dragoman does")
+        if response.status < 300:
+            return answer
+        wait = response.headers.get("retry-after", "")
+        raise Refused(answer, retry_after_s=int(wait) if wait.isdigit() else None)
+
+    def _unreachable(self, reason: str) -> Unreachable:
+        return Unreachable(
+            f"cannot reach {self.url}: {reason}\nStart a server with `{program()} serve`, or set DRAGOMAN_URL."
+        )
+
+
+def _object(text: bytes) -> dict[str, Any] | None:
+    try:
+        answer: object = json.loads(text)
+    except ValueError:
+        return None
+    return cast("dict[str, Any]", answer) if isinstance(answer, dict) else None
 
 
 def _as_query(values: dict[str, Any]) -> dict[str, str]:
     return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in values.items()}
 
 
-def _read(url: str, response: httpx.Response) -> dict[str, Any]:
-    try:
-        body = response.json()
-    except ValueError:
-        raise Unreachable(url, f"it answered {response.status_code}, but not as Dragoman does") from None
-    if response.is_success:
-        return body
-    raise Refused(body)
+def _secure(host: str, port: int | None, trusted_cert: Path | None) -> http.client.HTTPSConnection:
+    import ssl  # noqa: PLC0415 - most calls stay on this machine and need none of it
+
+    context = ssl.create_default_context()
+    if trusted_cert is not None:
+        context.load_verify_locations(trusted_cert)
+    return http.client.HTTPSConnection(host, port, timeout=_TIMEOUT_S, context=context)

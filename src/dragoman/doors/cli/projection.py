@@ -1,8 +1,8 @@
 """Commands made from operations: `user.invite` is `dragoman user invite`, its input fields are the options."""
 
 import json
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import shlex
+from collections.abc import Iterable
 from enum import Enum, EnumType
 from types import UnionType
 from typing import Annotated, Any, TypeAlias, Union, cast, get_args, get_origin
@@ -10,59 +10,36 @@ from typing import Annotated, Any, TypeAlias, Union, cast, get_args, get_origin
 import rich_click as click
 from pydantic.fields import FieldInfo
 
-from dragoman.addresses import Binding
+from dragoman.addresses import BINDINGS, Binding
+from dragoman.doors.cli.hints import next_steps
+from dragoman.doors.cli.program import program
+from dragoman.doors.cli.session import Asked, common_options, connect
+from dragoman.doors.cli.views import View
 
 AnyType: TypeAlias = click.ParamType[Any, Any]
-Run = Callable[[Binding, dict[str, Any], "Asked"], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What every command understands."""
-
-    as_json: bool
-    tenant: str | None
-
-
-def common_options() -> list[click.Parameter]:
-    """`--json` and `--tenant`, on every command that talks to the server."""
-    return [
-        click.Option(["--json", "as_json"], is_flag=True, help="Print JSON for programs."),
-        click.Option(["--tenant", "as_tenant"], default=None, help="Act in this tenant [demo]."),
-    ]
-
-
-_GROUPS = {
-    "tenant": "Organisations whose data nobody else sees.",
-    "user": "The people of a tenant.",
-    "key": "API keys for programs.",
-    "audit": "Who did what, provably.",
-    "token": "Bearer tokens.",
-    "identity": "Who the server takes you for.",
-}
-
-
-def project(root: click.RichGroup, bindings: Iterable[Binding], run: Run) -> None:
-    """Add a command for every binding, grouped by noun."""
-    for binding in bindings:
-        noun, _, verb = binding.operation.name.partition(".")
-        group = root.commands.get(noun)
-        if not isinstance(group, click.RichGroup):
-            group = click.RichGroup(name=noun, help=_GROUPS.get(noun, ""), no_args_is_help=True)
-            root.add_command(group)
-        group.add_command(_command(_SHORTER.get(verb, verb), binding, run))
-
-
 # What people type, where it differs from what programs call it.
 _SHORTER = {"get": "show"}
 
 
-def _command(name: str, binding: Binding, run: Run) -> click.RichCommand:
+def project_noun(noun: str, help_text: str) -> click.RichGroup:
+    """The group of a noun, with a command for each of its operations."""
+    group = click.RichGroup(name=noun, help=help_text, no_args_is_help=True)
+    for binding in BINDINGS:
+        if binding.operation.skill == noun:
+            group.add_command(project_operation(binding))
+    return group
+
+
+def project_operation(binding: Binding, name: str | None = None) -> click.RichCommand:
+    """The command of an operation."""
+    operation = binding.operation
+    verb = operation.name.partition(".")[2]
+    name = name or _SHORTER.get(verb, verb)
+
     def callback(as_json: bool, as_tenant: str | None, **given: Any) -> None:  # noqa: FBT001 - click calls it by name
         values = {key: value for key, value in given.items() if value is not None and value != ()}
-        run(binding, values, Asked(as_json, as_tenant))
+        _run(binding, values, Asked(as_json, as_tenant))
 
-    operation = binding.operation
     params: list[click.Parameter] = [
         _parameter(field_name, field, is_argument=field_name in binding.parameters)
         for field_name, field in operation.input.model_fields.items()
@@ -73,26 +50,45 @@ def _command(name: str, binding: Binding, run: Run) -> click.RichCommand:
         params=[*params, *common_options()],
         callback=callback,
         help=text,
-        epilog=_example(name, binding),
-        short_help=operation.summary,
+        epilog=f"Example: {_example(name, binding)}",
+        short_help=operation.summary + ".",
     )
+
+
+def _run(binding: Binding, given: dict[str, Any], asked: Asked) -> None:
+    view = View(as_json=asked.as_json)
+    client = connect(asked)
+    envelope = client.call(binding, given)
+    data, cursor = envelope["data"], envelope["meta"].get("nextCursor")
+    if isinstance(data, list):
+        items = cast("list[dict[str, Any]]", data)
+        if asked.as_json:
+            view.json({"items": items, "next_cursor": cursor})
+        else:
+            view.rows(binding.operation.skill, items, more=f"--cursor {cursor}" if cursor else None)
+    elif asked.as_json:
+        view.json(data)
+    else:
+        view.thing(data)
+        for step in next_steps(binding.operation.name, given, data, client.url):
+            view.err.print(step)
 
 
 def _parameter(name: str, field: FieldInfo, *, is_argument: bool) -> click.Parameter:
     kind, repeated = _click_type(field.annotation)
+    text = (field.description or "") + _default(field)
     if is_argument:
-        return click.Argument([name], required=True, type=kind)
+        return click.RichArgument([name], required=True, type=kind, help=text)
     flag = "--" + name.replace("_", "-")
-    help_text = field.description or ""
     if kind is click.BOOL:
-        return click.Option([f"{flag}/--no-{name.replace('_', '-')}"], default=None, help=help_text)
-    return click.Option(
+        return click.RichOption([f"{flag}/--no-{name.replace('_', '-')}"], default=None, help=text)
+    return click.RichOption(
         [flag, name],
         type=kind,
         required=field.is_required(),
         multiple=repeated,
         default=None,
-        help=help_text + _default(field),
+        help=text + (" May be repeated." if repeated else ""),
     )
 
 
@@ -137,12 +133,9 @@ class _Json(click.ParamType[Any, Any]):
             self.fail(f"is not JSON: {error}", param, ctx)
 
 
-def _example(name: str, binding: Binding) -> str | None:
-    if not binding.operation.example:
-        return None
-    words = ["dragoman", binding.operation.skill, name]
+def _example(name: str, binding: Binding) -> str:
+    words = [program(), binding.operation.skill, name]
     for field, value in binding.operation.example.items():
         shown = json.dumps(value) if isinstance(value, dict | list) else str(value)
-        shown = f"'{shown}'" if " " in shown or "{" in shown else shown
         words += [shown] if field in binding.parameters else ["--" + field.replace("_", "-"), shown]
-    return "Example: " + " ".join(words)
+    return shlex.join(words)

@@ -1,113 +1,89 @@
 """How answers look in a terminal: tables for lists, two columns for one thing, JSON for programs."""
 
 import json
-from datetime import UTC, datetime
-from typing import Any
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-_STATE_COLOURS = {
-    "active": "green", "done": "green", "ok": "green", "up": "green",
-    "invited": "yellow", "suspended": "yellow", "refused": "yellow",
-    "disabled": "red", "deleted": "red", "failed": "red", "down": "red",
-}  # fmt: skip
-# Columns that matter in a list; what else there is, `show` shows.
-_LIST_COLUMNS = ("seq", "at", "id", "slug", "name", "email", "operation", "outcome", "subject", "role", "plan",
-                 "status", "scopes", "resource", "hint", "expires_at", "created_at")  # fmt: skip
-_DULL_COLUMNS = {"subject": "email", "created_at": "at"}
+from dragoman.doors.cli.cells import SECRETS, entry
+from dragoman.doors.cli.endings import Ending, Refused
+from dragoman.doors.cli.table import render_list
+
+# Wider than any list: what goes into a pipe or a file is never cut.
+_UNBOUNDED = 10_000
 
 
 class View:
     """Prints to the terminal, or JSON when a program asked for it."""
 
-    def __init__(self, *, as_json: bool) -> None:
+    def __init__(self, *, as_json: bool = False) -> None:
         self.as_json = as_json
-        self.out = Console(highlight=False)
-        self.err = Console(stderr=True, highlight=False)
-
-    def envelope(self, envelope: dict[str, Any]) -> None:
-        """What an operation gave."""
-        data = envelope["data"]
-        if self.as_json:
-            self.json(envelope if isinstance(data, list) else data)
-        elif isinstance(data, list):
-            self._rows(envelope["data"], envelope["meta"].get("nextCursor"))
-        else:
-            self.thing(data)
+        self.out = _console(sys.stdout)
+        self.err = _console(sys.stderr)
 
     def json(self, data: Any) -> None:
         """For programs."""
         print(json.dumps(data, indent=2, ensure_ascii=False))  # noqa: T201 - rich would wrap it
 
-    def thing(self, data: dict[str, Any]) -> None:
-        """One thing: names on the left, values on the right."""
-        table = Table.grid(padding=(0, 2))
-        for name, value in data.items():
-            if value is not None:
-                table.add_row(Text(name, style="dim"), _cell(name, value, whole=True))
-        self.out.print(table)
-
-    def problem(self, problem: dict[str, Any]) -> None:
-        """What the server refused, field by field."""
-        if self.as_json:
-            error = {
-                "code": problem.get("code"),
-                "message": problem.get("detail"),
-                "details": problem.get("details", {}),
-            }
-            if "errors" in problem:
-                error["errors"] = problem["errors"]
-            self.json({"error": error, "request_id": problem.get("requestId")})
-            return
-        self.err.print(Text.assemble((f"{problem.get('code')}  ", "bold red"), str(problem.get("detail"))))
-        for item in problem.get("errors", []):
-            self.err.print(Text.assemble("  ", (str(item["field"]), "bold"), f"  {item['message']}"))
-        self.err.print(Text(f"request {problem.get('requestId')}", style="dim"))
-
-    def complaint(self, message: str) -> None:
-        """Something that went wrong on this side."""
-        if self.as_json:
-            self.json({"error": {"code": "CLIENT", "message": message}})
-        else:
-            self.err.print(Text(message, style="red"))
-
-    def _rows(self, rows: list[dict[str, Any]], cursor: str | None) -> None:
+    def rows(self, noun: str, rows: Sequence[Mapping[str, Any]], *, more: str | None = None) -> None:
+        """A list, and how to see more of it."""
         if not rows:
-            self.out.print(Text("nothing here", style="dim"))
+            self.note("nothing here")
             return
-        columns = [
-            name for name in _LIST_COLUMNS
-            if any(row.get(name) is not None for row in rows) and _DULL_COLUMNS.get(name) not in rows[0]
-        ]  # fmt: skip
-        table = Table(box=None, header_style="bold", pad_edge=False)
-        for name in columns:
-            table.add_column(name.removesuffix("_at"), no_wrap=name in ("id", "at"), overflow="fold")
-        for row in rows:
-            table.add_row(*(_cell(name, row.get(name)) for name in columns))
-        self.out.print(table)
-        if cursor:
-            self.out.print(Text(f"more: --cursor {cursor}", style="dim"))
+        for line in render_list(noun, rows, self.out.width):
+            self.out.print(line)
+        if more:
+            self.note(f"more: {more}")
+
+    def thing(self, data: Mapping[str, Any]) -> None:
+        """One thing: names on the left, values on the right, each on its own line so that it can be copied whole."""
+        # What it is comes first, how often it changed last.
+        entries = sorted(_entries(data), key=lambda item: item[0] == "version")
+        width = max((len(name) for name, _ in entries), default=0)
+        for name, value in entries:
+            label = name.replace("_", " ").ljust(width)
+            self.out.print(Text.assemble((label, "dim"), "  ", entry(name, value)))
+        if any(name.rpartition(".")[2] in SECRETS for name, _ in entries):
+            self.err.print(Text("\nKeep what is highlighted now: it is shown this once.", style="yellow"))
+
+    def say(self, *parts: str | tuple[str, str]) -> None:
+        """A line, or parts of one with their styles."""
+        self.out.print(Text.assemble(*parts))
+
+    def note(self, text: str) -> None:
+        """Something beside the answer: not for whoever reads the pipe."""
+        self.err.print(Text(text, style="dim"))
+
+    def ending(self, ending: Ending) -> None:
+        """What went wrong: one line, the fields, and what finds it in the log."""
+        if self.as_json:
+            self.json({"error": ending.error})
+            return
+        first, *others = ending.message.splitlines()
+        title = f"{ending.code}  " if isinstance(ending, Refused) else "Error  "
+        self.err.print(Text.assemble((title, "bold red"), first))
+        for line in others:
+            self.err.print(Text(f"  {line}"))
+        if isinstance(ending, Refused):
+            for field, message in ending.fields:
+                self.err.print(Text.assemble("  ", (field, "bold"), f"  {message}"))
+            if ending.request_id:
+                self.note(f"  request {ending.request_id}")
 
 
-def _cell(name: str, value: Any, *, whole: bool = False) -> Text:
-    if value is None:
-        return Text("")
-    if isinstance(value, dict | list):
-        items: list[Any] = list(value)  # pyright: ignore[reportUnknownArgumentType]
-        if isinstance(value, list) and all(isinstance(item, str) for item in items):
-            return Text(" ".join(items))
-        return Text(json.dumps(value, indent=2 if whole else None, ensure_ascii=False))
-    if name == "at" or name.endswith("_at"):
-        return Text(_moment(str(value)))
-    if isinstance(value, bool):
-        return Text("yes" if value else "no", style="green" if value else "red")
-    return Text(str(value), style=_STATE_COLOURS.get(str(value), ""))
+def _console(file: Any) -> Console:
+    """Plain text unless a person is looking; cut to the width of their terminal, or to COLUMNS where it is set."""
+    bounded = file.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    return Console(file=file, highlight=False, soft_wrap=True, width=None if bounded else _UNBOUNDED)
 
 
-def _moment(value: str) -> str:
-    try:
-        return datetime.fromisoformat(value).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
-    except ValueError:
-        return value
+def _entries(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in data.items():
+        if isinstance(value, dict) and value:
+            yield from _entries(cast("dict[str, Any]", value), f"{prefix}{name}.")
+        elif value is not None and value not in ({}, []):
+            yield f"{prefix}{name}", value

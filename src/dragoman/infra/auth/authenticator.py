@@ -5,19 +5,24 @@ import hmac
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 from uuid import UUID
 
 from dragoman.context import Caller, PrincipalType, Role, TenantId
 from dragoman.errors import Unauthenticated
 from dragoman.infra.auth.secrets import INVITATION_PREFIX, ApiKey, hash_secret, parse_api_key
 from dragoman.infra.auth.tokens import TokenVerifier
+from dragoman.text import clean_name
 
 # How long a process may go on with what it knows of a tenant or key. A revocation does not wait for this:
 # it is looked up on every request.
 _KEEP_S = 5.0
 _MOST_KEPT = 10_000
 _OPENID_SCOPES = frozenset({"openid", "profile", "email", "address", "phone", "offline_access"})
+# What an invitation may do; no token and no key can have it, whatever it lists.
+_INVITATION_SCOPES = frozenset({"accept:invitation"})
+# OpenID Connect promises no longer subject; a token id must fit where `token.revoke` takes it.
+_LONGEST_SUBJECT, _LONGEST_TOKEN_ID = 255, 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,7 @@ class Authenticator:
         Raises:
             Unauthenticated: nothing was presented, or it is not valid.
         """
-        presented = api_key or _bearer(authorization)
+        presented = _presented(authorization, api_key)
         kept = self._kept.get(presented)
         now = self._clock()
         if kept is not None and kept[0] > now:
@@ -105,8 +110,6 @@ class Authenticator:
             return await self._by_invitation(presented)
         if (key := parse_api_key(presented)) is not None:
             caller, until = await self._by_key(key)
-        elif api_key:
-            raise Unauthenticated("api key malformed")
         else:
             caller, until = await self._by_token(presented)
         if len(self._kept) >= _MOST_KEPT:
@@ -125,11 +128,11 @@ class Authenticator:
             tenant=TenantId(tenant.id),
             tenant_slug=tenant.slug,
             plan=tenant.plan,
-            subject=str(claims["sub"]),
+            subject=_subject(claims["sub"]),
             type=_principal_type(claims.get("type"), roles),
             roles=roles,
             scopes=_scopes(claims),
-            credential=str(claims.get("jti") or hashlib.sha256(token.encode()).hexdigest()[:32]),
+            credential=_token_id(claims.get("jti")) or hashlib.sha256(token.encode()).hexdigest()[:32],
             issued_at=float(claims["iat"]),
         )
         return caller, float(claims["exp"])
@@ -145,7 +148,7 @@ class Authenticator:
             subject=str(record.user_id),
             type=PrincipalType.USER,
             roles=frozenset(),
-            scopes=frozenset({"accept:invitation"}),
+            scopes=_INVITATION_SCOPES,
             credential=f"invitation:{record.user_id}",
             issued_at=self._clock(),
         )
@@ -166,20 +169,46 @@ class Authenticator:
             subject=record.subject,
             type=PrincipalType(record.type),
             roles=frozenset({Role(record.role)}),
-            scopes=record.scopes,
+            scopes=record.scopes - _INVITATION_SCOPES if record.scopes is not None else None,
             credential=str(key.id),
             issued_at=record.created_at,
         )
         return caller, record.expires_at or float("inf")
 
 
-def _bearer(authorization: str | None) -> str:
+def _presented(authorization: str | None, api_key: str | None) -> str:
+    # With two, a proxy in front may have looked at the one and we would go by the other.
+    if authorization and api_key:
+        raise Unauthenticated("both a bearer token and an api key")
+    if api_key:
+        if parse_api_key(api_key) is None:
+            raise Unauthenticated("api key malformed")
+        return api_key
     if not authorization:
         raise Unauthenticated("no credentials", presented=False)
     scheme, _, value = authorization.partition(" ")
     if scheme.lower() != "bearer" or not value.strip():
-        raise Unauthenticated(f"authorization scheme {scheme[:20]!r} is not bearer")
+        # Not quoted: without a scheme, what stands in its place is the secret itself.
+        raise Unauthenticated("authorization is not a bearer token")
     return value.strip()
+
+
+def _subject(value: str) -> str:
+    # Revocations name a subject as we store it. One that is spelled in another way would slip past them, and one that
+    # is respelled here could be taken for somebody else.
+    try:
+        canonical = clean_name(value)
+    except ValueError:
+        canonical = None
+    if value != canonical or len(value) > _LONGEST_SUBJECT:
+        raise Unauthenticated("token subject is too long or not in canonical form")
+    return value
+
+
+def _token_id(value: str | None) -> str | None:
+    if value and (len(value) > _LONGEST_TOKEN_ID or not (value.isascii() and value.isprintable())):
+        raise Unauthenticated("token id is too long or not printable ASCII")
+    return value
 
 
 def _roles(value: object) -> frozenset[Role]:
@@ -188,12 +217,15 @@ def _roles(value: object) -> frozenset[Role]:
 
 
 def _scopes(claims: Mapping[str, Any]) -> frozenset[str] | None:
-    value = claims.get("scope", claims.get("scopes"))
+    value: object = claims.get("scopes") if claims.get("scope") is None else claims["scope"]
     if value is None:
         return None
-    named = frozenset(value.split() if isinstance(value, str) else [str(scope) for scope in value])
+    listed = value.split() if isinstance(value, str) else value
+    if not isinstance(listed, list):
+        raise Unauthenticated("token scopes are neither a text nor a list")
+    named = frozenset(scope for scope in cast("list[object]", listed) if isinstance(scope, str))
     # `openid profile` says what the issuer tells about its bearer, not what the bearer may do here.
-    return None if named and named <= _OPENID_SCOPES else named - _OPENID_SCOPES
+    return None if named and named <= _OPENID_SCOPES else named - _OPENID_SCOPES - _INVITATION_SCOPES
 
 
 def _principal_type(value: object, roles: frozenset[Role]) -> PrincipalType:

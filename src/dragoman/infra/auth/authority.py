@@ -39,11 +39,10 @@ class Authority:
     """
 
     def __init__(self, sources: dict[str, str]) -> None:
+        for name in sorted(sources):
+            _parse(name, sources[name])
         text = "\n".join(sources[name] for name in sorted(sources))
-        try:
-            self._policies = cedarpy.PolicySet.from_str(text)
-        except ValueError as error:
-            raise PolicyError(f"policies in {', '.join(sorted(sources))}: {error}") from error
+        self._policies = _parse(", ".join(sorted(sources)), text)
         self.version = hashlib.sha256(text.encode()).hexdigest()[:16]
         self._decisions: dict[tuple[object, ...], str | None] = {}
 
@@ -112,3 +111,10 @@ class Authority:
             return None
         named = cast("dict[str, str]", result.diagnostics.id_annotations_by_reason).values()
         return ", ".join(sorted(named)) or "no policy permits it"
+
+
+def _parse(name: str, text: str) -> cedarpy.PolicySet:
+    try:
+        return cedarpy.PolicySet.from_str(text)
+    except ValueError as error:
+        raise PolicyError(f"the policies in {name} cannot be used: {error}") from error

@@ -3,14 +3,14 @@
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import jwt
 import structlog
 
 from dragoman.errors import UpstreamUnavailable
-from dragoman.infra.breaker import Breakers
+from dragoman.infra.breaker import NETWORK_FAILURES, Breakers
 
 _LOG = structlog.get_logger(__name__)
 # An unknown key id may be a rotation or a forgery: ask the issuer, but not for every forgery.
@@ -37,7 +37,7 @@ class Jwks:
         self._keys: dict[str | None, jwt.PyJWK] = {}
         self._fetched_at = float("-inf")
         self._tried_at = float("-inf")
-        self._lock = asyncio.Lock()
+        self._fetching: asyncio.Task[None] | None = None
 
     async def find(self, key_id: str | None) -> jwt.PyJWK | None:
         """The key of that id; a missing one is looked for at the issuer before it is called unknown.
@@ -47,12 +47,17 @@ class Jwks:
         """
         now = self._clock()
         known = self._pick(key_id)
-        fresh = now - self._fetched_at < self._keep_s
-        if (known and fresh) or (not known and self._keys and now - self._tried_at < _LEAST_BETWEEN_S):
+        if known and now - self._fetched_at < self._keep_s:
             return known
-        async with self._lock:
-            if self._tried_at <= now:
-                await self._refresh(have_one=known is not None)
+        if self._fetching is None and (not self._keys or now - self._tried_at >= _LEAST_BETWEEN_S):
+            self._tried_at = now
+            self._fetching = asyncio.create_task(self._refresh())
+        # A key that was good a moment ago need not wait for an issuer that may be slow; an unknown one must.
+        if known or self._fetching is None:
+            return known
+        await asyncio.shield(self._fetching)
+        if not self._keys:
+            raise UpstreamUnavailable("the token issuer")
         return self._pick(key_id)
 
     def _pick(self, key_id: str | None) -> jwt.PyJWK | None:
@@ -61,34 +66,40 @@ class Jwks:
             return next(iter(self._keys.values()))
         return self._keys.get(key_id)
 
-    async def _refresh(self, *, have_one: bool) -> None:
-        self._tried_at = self._clock()
+    async def _refresh(self) -> None:
         try:
-            async with self._breakers.guard("jwks"):
+            async with self._breakers.guard("jwks", failures=(*NETWORK_FAILURES, httpx.HTTPStatusError, ValueError)):
                 self._keys = await self._fetch()
                 self._fetched_at = self._clock()
-        except (UpstreamUnavailable, httpx.HTTPError, ValueError, jwt.PyJWTError) as error:
-            _LOG.warning("jwks.fetch_failed", error=str(error), keys_known=len(self._keys))
-            if not have_one and not self._keys:
-                raise UpstreamUnavailable("the token issuer") from error
+        except (UpstreamUnavailable, httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            _LOG.warning("jwks.fetch_failed", error=str(error) or type(error).__name__, keys_known=len(self._keys))
+        finally:
+            self._fetching = None
 
     async def _fetch(self) -> dict[str | None, jwt.PyJWK]:
         async with httpx.AsyncClient(timeout=5, follow_redirects=False) as client:
             url = self._url or await self._discover(client)
             document = await _get_json(client, url)
         keys: dict[str | None, jwt.PyJWK] = {}
-        for entry in document.get("keys", []):
+        published = document.get("keys")
+        for entry in cast("list[Any]", published) if isinstance(published, list) else []:
+            if not isinstance(entry, dict) or entry.get("use", "sig") != "sig":
+                continue
+            entry = cast("dict[str, Any]", entry)
             try:
                 keys[entry.get("kid")] = jwt.PyJWK(entry)
-            except jwt.PyJWTError as error:  # an issuer may publish kinds of keys that we do not use
-                _LOG.info("jwks.key_skipped", key_id=entry.get("kid"), error=str(error))
+            # An issuer may publish kinds of keys that we do not use, and a broken one must not hide the others.
+            except (jwt.PyJWTError, ValueError, TypeError, KeyError) as error:
+                _LOG.info("jwks.key_skipped", kid=entry.get("kid"), error=str(error))
         if not keys:
             raise ValueError("the issuer publishes no key that can be used")
         return keys
 
     async def _discover(self, client: httpx.AsyncClient) -> str:
         document = await _get_json(client, f"{(self._issuer or '').rstrip('/')}/.well-known/openid-configuration")
-        return str(document["jwks_uri"])
+        if not isinstance(url := document.get("jwks_uri"), str):
+            raise ValueError("the issuer's discovery document has no jwks_uri")  # noqa: TRY004 - as below
+        return url
 
 
 async def _get_json(client: httpx.AsyncClient, url: str) -> dict[str, Any]:

@@ -11,6 +11,10 @@ from pathlib import Path
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+
+_RANDOM_BYTES = 32
+_OwnKey = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
 
 
 class KeyringError(Exception):
@@ -35,23 +39,19 @@ class Keyring:
         """
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            issuer = _load(directory / "issuer.pem", lambda: _pem(ec.generate_private_key(ec.SECP256R1())))
-            audit = _load(directory / "audit.pem", lambda: _pem(ed25519.Ed25519PrivateKey.generate()))
-            issuer_key = serialization.load_pem_private_key(issuer, None)
-            audit_key = serialization.load_pem_private_key(audit, None)
         except OSError as error:
             raise KeyringError(f"cannot use the keys in {directory}: {error.strerror}") from error
-        except (ValueError, UnsupportedAlgorithm) as error:
-            raise KeyringError(f"a key in {directory} is not a PEM private key: {error}") from error
-        if not isinstance(issuer_key, ec.EllipticCurvePrivateKey) or not isinstance(
-            audit_key, ed25519.Ed25519PrivateKey
-        ):
-            raise KeyringError(f"{directory}: issuer.pem must be a P-256 key and audit.pem an Ed25519 key")
+        issuer = _load_private(directory / "issuer.pem", lambda: ec.generate_private_key(ec.SECP256R1()))
+        audit = _load_private(directory / "audit.pem", ed25519.Ed25519PrivateKey.generate)
+        if not isinstance(issuer, ec.EllipticCurvePrivateKey) or not isinstance(issuer.curve, ec.SECP256R1):
+            raise KeyringError(f"{directory / 'issuer.pem'} must be a P-256 key")
+        if not isinstance(audit, ed25519.Ed25519PrivateKey):
+            raise KeyringError(f"{directory / 'audit.pem'} must be an Ed25519 key")
         return cls(
-            issuer=issuer_key,
-            pepper=_load(directory / "pepper", lambda: secrets.token_bytes(32)),
-            audit=audit_key,
-            audit_mac=_load(directory / "audit.mac", lambda: secrets.token_bytes(32)),
+            issuer=issuer,
+            pepper=_load_random(directory / "pepper"),
+            audit=audit,
+            audit_mac=_load_random(directory / "audit.mac"),
         )
 
     def fingerprints(self) -> dict[str, str]:
@@ -64,7 +64,29 @@ class Keyring:
         }
 
 
+def _load_private(path: Path, make: Callable[[], _OwnKey]) -> PrivateKeyTypes:
+    text = _load(path, lambda: _pem(make()))
+    try:
+        return serialization.load_pem_private_key(text, None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise KeyringError(f"{path} is not a PEM private key without a password: {error}") from error
+
+
+def _load_random(path: Path) -> bytes:
+    found = _load(path, lambda: secrets.token_bytes(_RANDOM_BYTES))
+    if len(found) < _RANDOM_BYTES:
+        raise KeyringError(f"{path} holds {len(found)} bytes; a key has at least {_RANDOM_BYTES}")
+    return found
+
+
 def _load(path: Path, make: Callable[[], bytes]) -> bytes:
+    try:
+        return _read_or_make(path, make)
+    except OSError as error:
+        raise KeyringError(f"cannot use the key {path}: {error.strerror}") from error
+
+
+def _read_or_make(path: Path, make: Callable[[], bytes]) -> bytes:
     if not path.exists():
         fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -79,7 +101,7 @@ def _load(path: Path, make: Callable[[], bytes]) -> bytes:
     return path.read_bytes()
 
 
-def _pem(key: ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey) -> bytes:
+def _pem(key: _OwnKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

@@ -18,6 +18,7 @@ EMBEDDED_ISSUER = "dragoman"
 ALGORITHMS = ["RS256", "ES256", "EdDSA"]
 _MOST_CACHED = 10_000
 _LEEWAY_S = 5
+_LONGEST = 16_384
 
 
 class KeySource(Protocol):
@@ -102,6 +103,8 @@ class TokenVerifier:
         Raises:
             Unauthenticated: with a reason for the log.
         """
+        if len(token) > _LONGEST:
+            raise Unauthenticated("token too long")
         now = self._clock()
         if (known := self._known.get(token)) is not None:
             if known["exp"] + _LEEWAY_S > now:
@@ -134,7 +137,15 @@ class TokenVerifier:
                 options={"require": ["exp", "iat", "sub"]},
             )
         except jwt.InvalidTokenError as error:
-            raise Unauthenticated(f"token: {error}") from None
-        except (ValueError, TypeError) as error:
+            # Not `token: ...`: the log would take the reason for the token and hide it.
+            raise Unauthenticated(f"jwt refused, {error}") from None
+        except (ValueError, TypeError, RecursionError) as error:
             raise Unauthenticated(f"token malformed: {error}") from None
+        if not all(_is_time(claims[name]) for name in ("exp", "iat")):
+            raise Unauthenticated("token times are not numbers of seconds")
         return claims
+
+
+def _is_time(value: object) -> bool:
+    # The library also takes text and truth for a time; we reckon with it.
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**53

@@ -56,6 +56,7 @@ class Pool:
         self._open = 0
         self._idle: list[Connection] = []
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
+        self._ending: set[asyncio.Task[None]] = set()
         self._closed = False
 
     async def take(self, scope: Scope) -> Connection:
@@ -83,19 +84,25 @@ class Pool:
             self._idle.append(connection)
 
     def drop(self, connection: Connection) -> None:
-        """Back from a statement that was cut short: the connection may still be busy with it."""
-        connection.terminate()
-        self._release()
+        """Back from a statement that was cut short: PostgreSQL may still be busy with it, and is told to stop."""
+        if connection.is_closed():
+            self._release()
+            return
+        ending = asyncio.get_running_loop().create_task(self._end(connection))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
 
     async def close(self) -> None:
         """Close those that are idle; the others are closed when they come back."""
         self._closed = True
         idle, self._idle = self._idle, []
-        for connection in idle:
-            try:
-                await connection.close(timeout=2)
-            except (TimeoutError, OSError, asyncpg.PostgresError):
-                connection.terminate()
+        await asyncio.gather(*self._ending, *(_close(connection) for connection in idle))
+
+    async def _end(self, connection: Connection) -> None:
+        try:
+            await _close(connection)
+        finally:
+            self._release()
 
     def _pick(self, scope: Scope) -> Connection | None:
         idle = self._idle
@@ -172,3 +179,11 @@ class Pool:
             if not waiter.done():
                 return waiter
         return None
+
+
+async def _close(connection: Connection) -> None:
+    """Hanging up alone would leave its statement running, with all its locks; the driver cancels it first."""
+    try:
+        await connection.close(timeout=2)
+    except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        connection.terminate()

@@ -1,6 +1,6 @@
 """Rules of API keys: random, shown once, never more than their maker, replaceable without a gap."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -34,8 +34,7 @@ class KeyService:
             ScopeTooWide: the caller's own credential is narrower.
         """
         check_role(caller, new.role)
-        if caller.scopes is not None and (new.scopes is None or not set(new.scopes) <= caller.scopes):
-            raise ScopeTooWide(sorted(caller.scopes))
+        _check_scopes(caller, new.scopes)
         if new.expires_at is not None and new.expires_at <= datetime.now(UTC):
             raise InvalidInput.of("expires_at", "must be in the future")
         return await self._add(caller, new)
@@ -59,11 +58,18 @@ class KeyService:
         return Key.model_validate(row)
 
     async def rotate(self, caller: Caller, given: RotateKey) -> NewKey:
-        """Make a fresh key with the same rights; the old one ends now, or after the grace."""
+        """Make a fresh key with the same rights; the old one ends now, or after the grace.
+
+        Raises:
+            RoleTooHigh: the key's role is more than the caller has.
+            ScopeTooWide: the caller's own credential is narrower than the key.
+            WrongState: the key is revoked, expired or replaced already.
+        """
         old = await self.get(caller, given)
-        if old.revoked_at is not None:
-            raise WrongState("key", "revoked", "a live one")
         check_role(caller, old.role)
+        _check_scopes(caller, old.scopes)
+        if (state := _ended(old)) is not None:
+            raise WrongState("key", state, "a live one")
         fresh = await self._add(
             caller,
             CreateKey(
@@ -126,3 +132,16 @@ class KeyService:
         if revoked_at is not None:
             await self._revocations.revoke(caller, caller.tenant, f"cred:{key_id}", reason="key revoked")
         return Key.model_validate(row)
+
+
+def _check_scopes(caller: Caller, scopes: Sequence[str] | None) -> None:
+    if caller.scopes is not None and (scopes is None or not set(scopes) <= caller.scopes):
+        raise ScopeTooWide(sorted(caller.scopes))
+
+
+def _ended(key: Key) -> str | None:
+    if key.revoked_at is not None:
+        return "revoked"
+    if key.replaced_by is not None:
+        return "replaced"
+    return "expired" if key.expires_at is not None and key.expires_at <= datetime.now(UTC) else None

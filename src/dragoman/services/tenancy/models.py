@@ -253,7 +253,9 @@ class RotateKey(KeyRef):
 class RevokeToken(Input):
     """A token to refuse from now on: by its id, or all that a principal holds now."""
 
-    token_id: str | None = Field(None, min_length=1, max_length=200, description="The token's `jti`.")
+    token_id: str | None = Field(
+        None, min_length=1, max_length=200, pattern=r"^[\x20-\x7e]+$", description="The token's `jti`."
+    )
     subject: Name | None = Field(None, description="Every credential issued to this principal until now.")
 
 

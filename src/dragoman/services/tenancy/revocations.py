@@ -1,6 +1,6 @@
 """Taking credentials back: written to PostgreSQL with the operation, spread to every process right after it commits."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Protocol
 from uuid import UUID
 
@@ -9,8 +9,6 @@ from dragoman.infra.db import Database, Scope
 from dragoman.services.tenancy.store import TenancyStore
 
 FOREVER = datetime.max.replace(tzinfo=UTC)
-# No token outlives this, so an entry about tokens need not either.
-_LONGEST_TOKEN = timedelta(days=366)
 
 
 class Spreader(Protocol):
@@ -31,7 +29,10 @@ def scope_of(caller: Caller) -> Scope:
 
 
 class Revocations:
-    """`cred:<id>` is one credential, `user:<subject>` all of a principal's, `tenant` all of a tenant's."""
+    """`cred:<id>` is one credential, `user:<subject>` all of a principal's, `tenant` all of a tenant's.
+
+    An entry stays until it is lifted: an API key need not end, so there is no day after which it may be forgotten.
+    """
 
     def __init__(self, store: TenancyStore, db: Database, spreader: Spreader) -> None:
         self._store = store
@@ -46,21 +47,14 @@ class Revocations:
         *,
         reason: str,
         until_now: bool = False,
-        expires_at: datetime | None = None,
     ) -> None:
         """Refuse what `ref` names: for good, or only what was issued until now."""
         not_before = datetime.now(UTC) if until_now else FOREVER
-        if until_now:
-            expires_at = not_before + _LONGEST_TOKEN
-        await self._store.revoke(
-            scope_of(caller), tenant, ref, not_before=not_before, expires_at=expires_at, reason=reason
-        )
+        await self._store.revoke(scope_of(caller), tenant, ref, not_before=not_before, reason=reason)
 
         async def spread() -> None:
             seconds = not_before.timestamp() if until_now else float("inf")
-            await self._spreader.revoke(
-                tenant, ref, not_before=seconds, expires_at=expires_at.timestamp() if expires_at else None
-            )
+            await self._spreader.revoke(tenant, ref, not_before=seconds, expires_at=None)
 
         await self._db.after_commit(spread)
 
@@ -70,13 +64,12 @@ class Revocations:
         Simply forgetting the entry would bring older tokens back to life, those of an earlier role among them.
         """
         now = datetime.now(UTC)
-        expires_at = now + _LONGEST_TOKEN
-        if not await self._store.readmit(scope_of(caller), tenant, ref, not_before=now, expires_at=expires_at):
+        if not await self._store.readmit(scope_of(caller), tenant, ref, not_before=now):
             return
 
         async def spread() -> None:
             await self._spreader.unrevoke(tenant, ref)
-            await self._spreader.revoke(tenant, ref, not_before=now.timestamp(), expires_at=expires_at.timestamp())
+            await self._spreader.revoke(tenant, ref, not_before=now.timestamp(), expires_at=None)
 
         await self._db.after_commit(spread)
 

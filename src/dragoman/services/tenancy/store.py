@@ -36,6 +36,7 @@ ADD_USER: LiteralString = f"""
 INSERT INTO users (tenant_id, id, subject, email, name, role, status, invitation, invitation_expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, 'invited', $7, $8) RETURNING {_USER}, invitation_expires_at"""
 FIND_USER: LiteralString = f"SELECT {_USER} FROM users WHERE tenant_id = $1 AND id = $2"
+FIND_SUBJECT: LiteralString = f"SELECT {_USER} FROM users WHERE tenant_id = $1 AND subject = $2"
 LIST_USERS: LiteralString = f"""
 SELECT {_USER} FROM users
 WHERE tenant_id = $1 AND ($3::uuid IS NULL OR id < $3) AND ($4::text IS NULL OR role = $4)
@@ -62,16 +63,16 @@ SELECT {_KEY} FROM api_keys
 WHERE tenant_id = $1 AND ($3::uuid IS NULL OR id < $3) AND ($4 OR revoked_at IS NULL)
 ORDER BY id DESC LIMIT $2"""
 END_KEY: LiteralString = f"""
-UPDATE api_keys SET revoked_at = $3, expires_at = $4, replaced_by = $5
-WHERE tenant_id = $1 AND id = $2 AND revoked_at IS NULL RETURNING {_KEY}"""
+UPDATE api_keys SET revoked_at = $3, expires_at = $4, replaced_by = coalesce($5, replaced_by)
+WHERE tenant_id = $1 AND id = $2 AND revoked_at IS NULL AND ($5::uuid IS NULL OR replaced_by IS NULL)
+RETURNING {_KEY}"""
 
 REVOKE: LiteralString = """
-INSERT INTO revocations (tenant_id, ref, not_before, expires_at, reason) VALUES ($1, $2, $3, $4, $5)
+INSERT INTO revocations (tenant_id, ref, not_before, reason) VALUES ($1, $2, $3, $4)
 ON CONFLICT (tenant_id, ref) DO UPDATE
-SET not_before = greatest(revocations.not_before, excluded.not_before), expires_at = excluded.expires_at,
-    reason = excluded.reason"""
+SET not_before = greatest(revocations.not_before, excluded.not_before), expires_at = NULL, reason = excluded.reason"""
 READMIT: LiteralString = """
-UPDATE revocations SET not_before = $3, expires_at = $4, reason = 'readmitted' WHERE tenant_id = $1 AND ref = $2"""
+UPDATE revocations SET not_before = $3, expires_at = NULL, reason = 'readmitted' WHERE tenant_id = $1 AND ref = $2"""
 UNREVOKE: LiteralString = "DELETE FROM revocations WHERE tenant_id = $1 AND ref = $2"
 
 FIND_TENANT_RECORD: LiteralString = "SELECT id, slug, plan, status FROM auth_find_tenant($1)"
@@ -131,6 +132,10 @@ class TenancyStore:
         """One user."""
         return await self._find(scope, FIND_USER, scope.tenant, user_id)
 
+    async def find_subject(self, scope: Scope, subject: str) -> Record | None:
+        """The user whom tokens call by this name."""
+        return await self._find(scope, FIND_SUBJECT, scope.tenant, subject)
+
     async def list_users(
         self, scope: Scope, limit: int, after: UUID | None, role: str | None, status: str | None
     ) -> list[Record]:
@@ -183,17 +188,13 @@ class TenancyStore:
         """None when it was revoked before."""
         return await self._find(scope, END_KEY, scope.tenant, key_id, revoked_at, expires_at, replaced_by)
 
-    async def revoke(
-        self, scope: Scope, tenant: UUID, ref: str, *, not_before: datetime, expires_at: datetime | None, reason: str
-    ) -> None:
+    async def revoke(self, scope: Scope, tenant: UUID, ref: str, *, not_before: datetime, reason: str) -> None:
         """A later revocation never lets in what an earlier one refused."""
-        await self._db.execute(scope, REVOKE, tenant, ref, not_before, expires_at, reason)
+        await self._db.execute(scope, REVOKE, tenant, ref, not_before, reason)
 
-    async def readmit(
-        self, scope: Scope, tenant: UUID, ref: str, *, not_before: datetime, expires_at: datetime
-    ) -> bool:
+    async def readmit(self, scope: Scope, tenant: UUID, ref: str, *, not_before: datetime) -> bool:
         """Let it in again, but only with what is issued from that moment on; False when it was never shut out."""
-        return await self._db.execute(scope, READMIT, tenant, ref, not_before, expires_at) > 0
+        return await self._db.execute(scope, READMIT, tenant, ref, not_before) > 0
 
     async def unrevoke(self, scope: Scope, tenant: UUID, ref: str) -> None:
         """Let it in again."""
@@ -221,7 +222,9 @@ class Directory:
 
     async def find_tenant(self, ref: str) -> TenantRecord | None:
         """By slug or id."""
-        row = await self._db.find(_NOBODY, FIND_TENANT_RECORD, ref.replace("\x00", ""))
+        if not (ref.isascii() and ref.isprintable()):  # no slug and no id; the database would choke on some of it
+            return None
+        row = await self._db.find(_NOBODY, FIND_TENANT_RECORD, ref)
         return TenantRecord(row["id"], row["slug"], row["plan"], row["status"]) if row else None
 
     async def find_key(self, key_id: UUID) -> KeyRecord | None:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from dragoman.context import Caller, Role
-from dragoman.errors import InvalidInput, NotFound, Stale
+from dragoman.errors import Forbidden, InvalidInput, NotFound, Stale
 from dragoman.infra.auth.secrets import hash_secret, new_invitation
 from dragoman.infra.auth.tokens import Grant, Issuer
 from dragoman.infra.db import UniqueViolated
@@ -90,7 +90,13 @@ class UserService:
         return InvitedUser.model_validate({**row, "invitation": code})
 
     async def accept(self, caller: Caller, given: AcceptInvitation) -> AcceptedInvitation:
-        """Come in; the caller is the invitation itself, which is used up by this."""
+        """Come in; the caller is the invitation itself, which is used up by this.
+
+        Raises:
+            Forbidden: the caller is anything but an invitation, however much it may do.
+        """
+        if caller.credential != f"invitation:{caller.subject}":
+            raise Forbidden("an invitation is accepted with the invitation as the credential")
         row = await self._store.accept_user(scope_of(caller), UUID(caller.subject), given.name)
         if row is None:
             raise WrongState("invitation", "used", "an open one")
@@ -170,9 +176,14 @@ class UserService:
         return Removed(id=str(user.id))
 
     async def revoke_token(self, caller: Caller, given: RevokeToken) -> Removed:
-        """Refuse one token for good, or everything that a principal holds until now."""
+        """Refuse one token for good, or everything that a principal holds until now.
+
+        Raises:
+            RoleTooHigh: the principal, or the key of this id, is more than the caller.
+        """
         if (given.token_id is None) == (given.subject is None):
             raise InvalidInput.of("token_id", "give either token_id or subject")
+        await self._check_bearer(caller, given)
         ref = f"cred:{given.token_id}" if given.token_id else f"user:{given.subject}"
         await self._revocations.revoke(caller, caller.tenant, ref, reason="revoked", until_now=given.token_id is None)
         return Removed(id=ref)
@@ -188,6 +199,16 @@ class UserService:
             scopes=sorted(caller.scopes) if caller.scopes is not None else None,
         )
 
+    async def _check_bearer(self, caller: Caller, given: RevokeToken) -> None:
+        """A token does not say here whose it is; a user and a key do."""
+        row = None
+        if given.subject is not None:
+            row = await self._store.find_subject(scope_of(caller), given.subject)
+        elif (key_id := _find_id(given.token_id or "")) is not None:
+            row = await self._store.find_key(scope_of(caller), key_id)
+        if row is not None:
+            check_role(caller, Role(row["role"]))
+
     async def _other(self, caller: Caller, ref: UserRef) -> User:
         user = await self.get(caller, ref)
         check_role(caller, user.role)
@@ -200,3 +221,10 @@ class UserService:
         if row is None:
             raise NotFound("user", user.id)
         return User.model_validate(row)
+
+
+def _find_id(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None

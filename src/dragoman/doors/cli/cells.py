@@ -1,0 +1,55 @@
+"""How one value looks in a terminal."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from rich.text import Text
+
+_COLOURS = {
+    "active": "green", "done": "green", "ok": "green", "up": "green",
+    "invited": "yellow", "suspended": "yellow", "refused": "yellow",
+    "disabled": "red", "deleted": "red", "failed": "red", "down": "red",
+}  # fmt: skip
+# What is shown once is worth a colour of its own.
+SECRETS = frozenset({"secret", "invitation", "token"})
+# Terminals obey these; what somebody else typed must not.
+_CONTROLS = dict.fromkeys((*range(32), *range(127, 160)))
+
+
+def cell(value: Any) -> Text:
+    """A value on one line."""
+    if value is None:
+        return Text("")
+    if isinstance(value, bool):
+        return Text("yes" if value else "no", style="green" if value else "red")
+    if isinstance(value, list):
+        items = cast("list[object]", value)
+        if all(isinstance(item, str) for item in items):
+            return Text(_plain(" ".join(map(str, items))))
+    if isinstance(value, dict | list):
+        return Text(_plain(json.dumps(value, ensure_ascii=False)))
+    return Text(_plain(str(value)), style=_COLOURS.get(str(value), ""))
+
+
+def entry(name: str, value: Any) -> Text:
+    """A value beside its name, where there is room for all of it."""
+    last = name.rpartition(".")[2]
+    if isinstance(value, str) and (last == "at" or last.endswith("_at")):
+        return Text(moment(value, "%Y-%m-%d %H:%M:%S UTC"))
+    text = cell(value)
+    if last in SECRETS:
+        text.stylize("bold yellow")
+    return text
+
+
+def moment(value: str, shape: str) -> str:
+    """A time in UTC, as short as asked for."""
+    try:
+        return datetime.fromisoformat(value).astimezone(UTC).strftime(shape)
+    except ValueError:
+        return _plain(value)
+
+
+def _plain(text: str) -> str:
+    return text.translate(_CONTROLS)

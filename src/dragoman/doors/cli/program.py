@@ -1,0 +1,33 @@
+"""The program under the name it was called by, and what it can run."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dragoman.infra.config import Settings
+
+_NAMES = ("dragoman", "agent-a2a")
+
+
+def program() -> str:
+    """`dragoman`, or `agent-a2a` for those who know it by that name."""
+    called = Path(sys.argv[0]).name
+    return called if called in _NAMES else _NAMES[0]
+
+
+def typed_program() -> str:
+    """The same as one would type it here: with its path, when a virtual environment is not on the search path."""
+    return f".venv/bin/{program()}" if sys.argv[0].startswith(".venv/bin/") else program()
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """What the composition root can run, and how its start may fail in ways that a person can mend."""
+
+    serve: Callable[["Settings"], None]
+    serve_child: Callable[["Settings"], None]
+    work: Callable[["Settings"], None]
+    expected_errors: Callable[[], tuple[type[Exception], ...]]

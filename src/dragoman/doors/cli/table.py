@@ -1,0 +1,130 @@
+"""Lists that fit: columns chosen by noun, the dispensable ones left out on a narrow terminal, no cell ever wrapped."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rich.text import Text
+
+from dragoman.doors.cli.cells import cell, moment
+
+_GAP = 2
+_LEAST = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One field of a list. What is neither flexible nor optional is always shown whole: one has to type it again."""
+
+    field: str
+    title: str = ""
+    flexible: bool = False
+    optional: bool = False
+    time_format: str = "%Y-%m-%d"
+
+    @property
+    def heading(self) -> str:
+        """What stands above it."""
+        return self.title or self.field.removesuffix("_at").replace("_", " ")
+
+    def text(self, row: Mapping[str, Any]) -> Text:
+        """Its cell in a row, on one line."""
+        value = row.get(self.field)
+        if isinstance(value, str) and (self.field == "at" or self.field.endswith("_at")):
+            return Text(moment(value, self.time_format))
+        return cell(value)
+
+
+# `show` takes a whole id, so a list has a whole id or, where there is a name to go by, none.
+_COLUMNS: Mapping[str, Sequence[Column]] = {
+    "tenant": (
+        Column("slug"),
+        Column("name", flexible=True),
+        Column("plan"),
+        Column("status"),
+        Column("created_at", optional=True),
+    ),
+    "user": (
+        Column("id"),
+        Column("email", flexible=True),
+        Column("role"),
+        Column("status"),
+        Column("name", flexible=True, optional=True),
+        Column("created_at", optional=True),
+    ),
+    "key": (
+        Column("id"),
+        Column("name", flexible=True),
+        Column("role"),
+        Column("expires_at", "expires"),
+        Column("hint", optional=True),
+        Column("subject", "speaks as", flexible=True, optional=True),
+        Column("scopes", flexible=True, optional=True),
+        Column("revoked_at", "revoked", optional=True),
+        Column("created_at", optional=True),
+    ),
+    "audit": (
+        Column("seq", "#"),
+        Column("at", "time (UTC)", time_format="%Y-%m-%d %H:%M:%S"),
+        Column("subject", "who", flexible=True),
+        Column("operation"),
+        Column("outcome"),
+        Column("code", optional=True),
+        Column("resource", optional=True),
+        Column("door", optional=True),
+        Column("request_id", "request", optional=True),
+    ),
+}
+
+
+def render_list(noun: str, rows: Sequence[Mapping[str, Any]], width: int) -> list[Text]:
+    """The lines of a list, none wider than `width` unless the columns that cannot shrink already are."""
+    columns = [column for column in _columns(noun, rows[0]) if any(row.get(column.field) is not None for row in rows)]
+    table = [[Text(column.heading, style="bold"), *(column.text(row) for row in rows)] for column in columns]
+    widths = [max(text.cell_len for text in texts) for texts in table]
+    while _total(widths) > width and (dropped := _last_optional(columns)) is not None:
+        shrunk = _shrink(columns, widths, width)
+        if _total(shrunk) <= width:
+            break
+        for kept in (columns, table, widths):
+            del kept[dropped]
+    widths = _shrink(columns, widths, width)
+    return [_line([texts[row] for texts in table], widths) for row in range(len(rows) + 1)]
+
+
+def _columns(noun: str, first: Mapping[str, Any]) -> list[Column]:
+    """Those of the noun; of a noun that has none chosen, the plain fields in their order."""
+    if noun in _COLUMNS:
+        return list(_COLUMNS[noun])
+    plain = [Column(name, flexible=name != "id") for name, value in first.items() if not isinstance(value, dict | list)]
+    return [column if place < 2 else replace(column, optional=True) for place, column in enumerate(plain)]
+
+
+def _last_optional(columns: Sequence[Column]) -> int | None:
+    return next((place for place in reversed(range(len(columns))) if columns[place].optional), None)
+
+
+def _shrink(columns: Sequence[Column], widths: Sequence[int], width: int) -> list[int]:
+    """Take from the widest flexible column until all fit or none can give."""
+    shrunk = list(widths)
+    while _total(shrunk) > width:
+        able = [place for place, column in enumerate(columns) if column.flexible and shrunk[place] > _LEAST]
+        if not able:
+            break
+        shrunk[max(able, key=shrunk.__getitem__)] -= 1
+    return shrunk
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + _GAP * (len(widths) - 1)
+
+
+def _line(texts: Sequence[Text], widths: Sequence[int]) -> Text:
+    cells: list[Text] = []
+    for text, width in zip(texts, widths, strict=True):
+        fitted = text.copy()
+        fitted.truncate(width, overflow="ellipsis", pad=True)
+        cells.append(fitted)
+    line = Text(" " * _GAP).join(cells)
+    line.rstrip()
+    return line

@@ -1,0 +1,134 @@
+"""`dragoman audit`: the projected commands, a verdict for scripts, a file for auditors and the program to check it."""
+
+import hashlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+from typing import Any, TextIO
+
+import rich_click as click
+
+from dragoman.doors.cli.endings import FAILED, Ending
+from dragoman.doors.cli.program import program
+from dragoman.doors.cli.projection import project_noun
+from dragoman.doors.cli.session import Asked, binding_of, call, common_options, connect
+from dragoman.doors.cli.views import View
+
+_STDOUT = "-"
+
+
+def audit_commands(help_text: str) -> click.RichGroup:
+    """`list`, `verify`, `export`, `verifier`."""
+    group = project_noun("audit", help_text)
+    group.commands["verify"].callback = _verify
+    group.commands["verify"].epilog = f"Example: {program()} audit verify || echo 'somebody touched the trail'"
+    group.commands["list"].epilog = f"Example: {program()} audit list --outcome refused --since 2026-01-01T00:00:00Z"
+    group.add_command(_export())
+    group.add_command(_verifier())
+    return group
+
+
+def _verify(as_json: bool, as_tenant: str | None, head: dict[str, Any] | None) -> None:  # noqa: FBT001
+    """The verdict, which is also the exit code."""
+    view = View(as_json=as_json)
+    report = call("audit.verify", {"head": head} if head else {}, Asked(as_json, as_tenant))["data"]
+    if as_json:
+        view.json(report)
+    elif report["ok"]:
+        waiting = f", {report['unsealed']} waiting for their seal" if report["unsealed"] else ""
+        view.say(("OK", "bold green"), f"  {report['records']} records, unbroken and signed{waiting}")
+        if not report["trusted_heads"]:
+            view.note("No head was kept outside the database: a cut at the end cannot be found without one (--head).")
+    else:
+        for problem in report["problems"]:
+            record = f"  record {problem['record_id']}" if problem["record_id"] else ""
+            view.say(("BROKEN", "bold red"), f"  at link {problem['seq']}: {problem['reason']}", (record, "dim"))
+    if not report["ok"]:
+        sys.exit(FAILED)
+
+
+def _export() -> click.Command:
+    @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True), default=_STDOUT)
+    def export(file: str, as_json: bool, as_tenant: str | None) -> None:  # noqa: FBT001 - click calls it by name
+        """Write the audit chain with its signed head as JSON lines, to FILE or to the terminal.
+
+        The file appears when it is whole. Whoever has it can check it without this server: see `audit verifier`.
+        """
+        view = View(as_json=as_json)
+        with _whole_file(file) as out:
+            head = _write_chain(out, Asked(as_json, as_tenant))
+        records = head["seq"] if head else 0
+        if file == _STDOUT:
+            return
+        if as_json:
+            view.json({"file": file, "records": records, "head": head})
+        else:
+            view.say(("written", "green"), f"  {records} records in {file}")
+            view.note(f"Check it: {program()} audit verifier > verify_audit.py && python3 verify_audit.py {file}")
+
+    command = click.command(epilog=f"Example: {program()} audit export trail.jsonl")(export)
+    command.params += common_options()
+    return command
+
+
+def _write_chain(out: TextIO, asked: Asked) -> dict[str, Any] | None:
+    """Every record up to the head of the first piece, then that head: what is added meanwhile is not in it."""
+    client, binding = connect(asked), binding_of("audit.export")
+    piece = client.call(binding, {})["data"]
+    head, last = piece["head"], 0
+    _write(out, {"type": "export", "tenant": piece["tenant"], "public_key": piece["public_key"]})
+    while True:
+        for record in piece["records"]:
+            _write(out, {"type": "record", **record})
+            last = record["seq"]
+        if piece["next_after"] is None:
+            break
+        piece = client.call(binding, {"after": piece["next_after"], "until": head["seq"]})["data"]
+    if head is not None:
+        _write(out, {"type": "head", **head})
+    if last != (head["seq"] if head else 0):
+        View().note(f"warning: the records end at link {last}, not at their head; the verifier will say so too")
+    return head
+
+
+def _write(out: TextIO, line: dict[str, Any]) -> None:
+    out.write(json.dumps(line) + "\n")
+
+
+@contextmanager
+def _whole_file(file: str) -> Generator[TextIO]:
+    """A file that is there when all of it was written, and not at all when something failed on the way."""
+    if file == _STDOUT:
+        yield sys.stdout
+        return
+    target = Path(file)
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    except OSError as error:
+        raise Ending(f"cannot write {file}: {error.strerror}") from None
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as out:
+            yield out
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _verifier() -> click.Command:
+    @click.command(epilog=f"Example: {program()} audit verifier > verify_audit.py")
+    @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+    def verifier(as_json: bool) -> None:  # noqa: FBT001 - click calls it by name
+        """Print the standalone verifier: one Python file without dependencies, for auditors to keep."""
+        source = resources.files("dragoman.services.audit").joinpath("chain.py").read_text(encoding="utf-8")
+        if as_json:
+            View(as_json=True).json({"source": source, "sha256": hashlib.sha256(source.encode()).hexdigest()})
+        else:
+            click.echo(source, nl=False)
+
+    return verifier
