@@ -88,6 +88,17 @@ class Gate:
             self._watch.metrics.operations.observe(operation.name, operation.skill, outcome, perf_counter() - started)
         return output
 
+    async def enter(self, operation: AnyOperation, caller: Caller) -> None:
+        """The guards alone, for what a protocol carries by itself: a message, a stream.
+
+        Raises:
+            DragomanError: a guard refused.
+        """
+        if (request := current_request()) is not None:
+            request.operation = operation.name
+        await self._guards.admission.admit(caller, operation)
+        await self._authorise(operation, caller)
+
     async def _run(
         self, operation: Operation[I, O], caller: Caller, given: I, key: str | None, request: RequestContext | None
     ) -> O:

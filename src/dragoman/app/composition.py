@@ -8,6 +8,7 @@ from uuid import UUID
 
 from dragoman import __version__
 from dragoman.addresses import BINDINGS
+from dragoman.app.tasks import GateTools, TaskCore, build_tasks
 from dragoman.doors.rest.openapi import build_openapi
 from dragoman.doors.rest.routes import RestDoor
 from dragoman.doors.rest.site import SITE_PATHS, Site
@@ -84,6 +85,7 @@ class Application:
     sealer: Sealer
     health: Health
     tracer: Tracer
+    tasks: TaskCore
     ready: bool = False
     jobs: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
@@ -92,6 +94,7 @@ class Application:
         await self.db.start()
         await self.core_db.start()
         await self.limiter.start()
+        await self.tasks.start()
         self.jobs = [asyncio.create_task(self.sealer.run()), asyncio.create_task(self.health.pulse())]
         self.ready = True
 
@@ -102,6 +105,7 @@ class Application:
             job.cancel()
         await asyncio.gather(*self.jobs, return_exceptions=True)
         with suppress(Exception):
+            await self.tasks.stop()
             await self.sealer.seal()
         await self.limiter.stop()
         await self.core_db.stop()
@@ -131,7 +135,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring) -> Applica
     tracer = open_tracer(settings.otlp_endpoint or "", version=__version__)
     breakers = Breakers(metrics=metrics)
     db = Database(addresses.database_url, size=settings.database_pool)
-    core_db = Database(addresses.database_url, role=CORE_ROLE, size=2)
+    core_db = Database(addresses.database_url, role=CORE_ROLE, size=6)
 
     directory = Directory(db)
     copies = RevocationCopies(directory)
@@ -169,6 +173,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring) -> Applica
     guards = Guards(admission=admission, authority=authority, keys=IdempotencyKeys(db), trail=trail)
     gate = Gate(handlers, guards, Watch(metrics=metrics, security=security, tracer=tracer), db)
 
+    tasks = build_tasks(settings, db, core_db, addresses.database_url, GateTools(gate, handlers))
     health = Health(version=__version__, metrics=metrics, breakers=breakers.states)
     site = Site(
         health=health,
@@ -187,7 +192,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring) -> Applica
         tracer=tracer,
     )
     application = Application(
-        asgi=edge, db=db, core_db=core_db, limiter=limiter, sealer=sealer, health=health, tracer=tracer
+        asgi=edge, db=db, core_db=core_db, limiter=limiter, sealer=sealer, health=health, tracer=tracer, tasks=tasks
     )
     _register_checks(application)
     return application

@@ -1,0 +1,149 @@
+"""The agent SDK: declare an agent, write its skills, test them in three lines, serve them anywhere.
+
+Stateless: `LlmFunction` (one turn, one typed value) and `LlmWorker` (turns and tools until there is one).
+Stateful: `Agent` with `@skill` classes, run by a host. `Runtime` is the host in memory; the server is the durable one.
+"""
+
+from dragoman.kit._agent import Agent
+from dragoman.kit._artifact import Artifact
+from dragoman.kit._content import (
+    Content,
+    ContentLike,
+    DataPart,
+    FilePart,
+    Part,
+    TextPart,
+    ToolCallPart,
+    ToolResponsePart,
+)
+from dragoman.kit._context import Context, Host
+from dragoman.kit._errors import (
+    ContextMismatch,
+    InvalidTransition,
+    LlmError,
+    LlmLimitReached,
+    LlmOutputError,
+    LlmRefused,
+    LlmUnavailable,
+    NoModel,
+    SkillNotFound,
+    TaskNotFound,
+    ToolError,
+    ToolNotFound,
+)
+from dragoman.kit._folder import SkillFolder
+from dragoman.kit._function import LlmFunction
+from dragoman.kit._lifecycle import TRANSITIONS, TaskState, check_step
+from dragoman.kit._llm import Llm, LlmChunk, LlmRequest, LlmResponse, ResponseSchema, TextDelta, ToolSpec, Usage
+from dragoman.kit._openai import OpenAICompatible
+from dragoman.kit._ports import Activity, Cancellation, Progress, ProgressPort, Scope, State, StatePort
+from dragoman.kit._providers import llm_from
+from dragoman.kit._results import Completed, Failed, InputRequired, OnInputResult, OnRequestResult, Rejected, SkillSlot
+from dragoman.kit._routing import AskCaller, CallTool, How, Route, UseSkill, route
+from dragoman.kit._runtime import Runtime
+from dragoman.kit._skill import Skill, SkillHandler, SkillInfo, skill
+from dragoman.kit._tasks import (
+    ActivityChanged,
+    ArtifactShown,
+    InMemoryTasks,
+    ProgressMade,
+    StatusChanged,
+    TaskError,
+    TaskEvent,
+    TaskView,
+)
+from dragoman.kit._thread import Event, Thread, ThreadLike
+from dragoman.kit._tool import Annotations, Tool, ToolContext, ToolResult, Toolset, tool
+from dragoman.kit._turn import Turn, take_turn
+from dragoman.kit._worker import Finished, LlmWorker, ToolFinished, ToolStarted, WorkerEvent
+
+__all__ = [
+    "TRANSITIONS",
+    "Activity",
+    "ActivityChanged",
+    "Agent",
+    "Annotations",
+    "Artifact",
+    "ArtifactShown",
+    "AskCaller",
+    "CallTool",
+    "Cancellation",
+    "Completed",
+    "Content",
+    "ContentLike",
+    "Context",
+    "ContextMismatch",
+    "DataPart",
+    "Event",
+    "Failed",
+    "FilePart",
+    "Finished",
+    "Host",
+    "How",
+    "InMemoryTasks",
+    "InputRequired",
+    "InvalidTransition",
+    "Llm",
+    "LlmChunk",
+    "LlmError",
+    "LlmFunction",
+    "LlmLimitReached",
+    "LlmOutputError",
+    "LlmRefused",
+    "LlmRequest",
+    "LlmResponse",
+    "LlmUnavailable",
+    "LlmWorker",
+    "NoModel",
+    "OnInputResult",
+    "OnRequestResult",
+    "OpenAICompatible",
+    "Part",
+    "Progress",
+    "ProgressMade",
+    "ProgressPort",
+    "Rejected",
+    "ResponseSchema",
+    "Route",
+    "Runtime",
+    "Scope",
+    "Skill",
+    "SkillFolder",
+    "SkillHandler",
+    "SkillInfo",
+    "SkillNotFound",
+    "SkillSlot",
+    "State",
+    "StatePort",
+    "StatusChanged",
+    "TaskError",
+    "TaskEvent",
+    "TaskNotFound",
+    "TaskState",
+    "TaskView",
+    "TextDelta",
+    "TextPart",
+    "Thread",
+    "ThreadLike",
+    "Tool",
+    "ToolCallPart",
+    "ToolContext",
+    "ToolError",
+    "ToolFinished",
+    "ToolNotFound",
+    "ToolResponsePart",
+    "ToolResult",
+    "ToolSpec",
+    "ToolStarted",
+    "Toolset",
+    "Turn",
+    "Usage",
+    "UseSkill",
+    "WorkerEvent",
+    "check_step",
+    "llm_from",
+    "route",
+    "skill",
+    "take_turn",
+    "tool",
+]

@@ -1,0 +1,114 @@
+"""An agent: who it is and what it can do."""
+
+import copy
+from collections.abc import Sequence
+
+from dragoman.kit._errors import SkillNotFound, ToolNotFound
+from dragoman.kit._llm import Llm
+from dragoman.kit._skill import Skill
+from dragoman.kit._tool import Tool
+from dragoman.kit._validation import did_you_mean
+
+
+class Agent:
+    """Identity and skills, declared in one expression; it never changes and keeps no state of any task.
+
+    Skills are classes described by `@skill`, instances of them, or `SkillFolder`s; their order is kept.
+
+    Raises:
+        ValueError: two skills have one id, or two tools one name.
+        TypeError: something in `skills` is no skill.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        version: str = "0.1.0",
+        *,
+        instructions: str | None = None,
+        skills: Sequence[object],
+        llm: Llm | None = None,
+    ) -> None:
+        for field, value in (("name", name), ("description", description), ("version", version)):
+            if not value.strip():
+                raise ValueError(f"an agent needs a {field}")
+        self._name, self._description, self._version = name, description, version
+        self._instructions, self._llm = instructions, llm
+        self._skills = {one.id: one for one in map(Skill.of, skills)}
+        if not skills or len(self._skills) != len(skills):
+            raise ValueError("an agent needs at least one skill, and each its own id")
+        self._tools: dict[str, tuple[Skill, Tool]] = {}
+        for one in self._skills.values():
+            for tool in one.tools:
+                if tool.name in self._tools:
+                    raise ValueError(f"two tools of agent {name!r} are named {tool.name!r}")
+                self._tools[tool.name] = (one, tool)
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self._name
+
+    @property
+    def description(self) -> str:
+        """What it is for."""
+        return self._description
+
+    @property
+    def version(self) -> str:
+        """Which release of it this is."""
+        return self._version
+
+    @property
+    def instructions(self) -> str | None:
+        """What its model is told in every conversation."""
+        return self._instructions
+
+    @property
+    def llm(self) -> Llm | None:
+        """The model of its skills, where it has one."""
+        return self._llm
+
+    @property
+    def skills(self) -> tuple[Skill, ...]:
+        """What it can do, in the order of registration."""
+        return tuple(self._skills.values())
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools of all skills; each can be called by its name."""
+        return tuple(tool for _, tool in self._tools.values())
+
+    def get_skill(self, skill_id: str) -> Skill:
+        """One skill.
+
+        Raises:
+            SkillNotFound: there is none of this id.
+        """
+        found = self._skills.get(skill_id)
+        if found is None:
+            raise SkillNotFound(skill_id)
+        return found
+
+    def get_tool(self, name: str) -> tuple[Skill, Tool]:
+        """One tool, and the skill that it belongs to.
+
+        Raises:
+            ToolNotFound: there is none of this name; the message says which is near.
+        """
+        found = self._tools.get(name)
+        if found is None:
+            error = ToolNotFound(name)
+            error.message += did_you_mean(name, self._tools)
+            raise error
+        return found
+
+    def with_llm(self, llm: Llm | None) -> "Agent":
+        """The same agent on another model."""
+        changed = copy.copy(self)
+        changed._llm = llm  # noqa: SLF001 a copy of itself
+        return changed
+
+    def __repr__(self) -> str:
+        return f"Agent({self._name!r}, {self._version!r}, skills={list(self._skills)!r})"

@@ -1,0 +1,107 @@
+"""What can go wrong with models, tasks and agents; all of it is a DragomanError with a code that callers know.
+
+A narrower reason stands in `details.reason`; what a provider said is kept on the error for the log, and not told on.
+"""
+
+from typing import ClassVar
+
+from dragoman.errors import Conflict, DragomanError, NotFound, UpstreamUnavailable
+from dragoman.kit._llm import Usage
+from dragoman.kit._thread import Thread
+
+
+class ToolError(Exception):
+    """Raised by a tool to tell the model, or the caller of the tool, what is wrong in its own words."""
+
+
+class LlmUnavailable(UpstreamUnavailable):
+    """The model does not answer, or answers nothing readable, also after the retries."""
+
+    def __init__(self, model: str, reason: str) -> None:
+        super().__init__(f"the model {model!r}")
+        self.reason = reason
+
+
+class LlmError(DragomanError):
+    """The model answered, and it was of no use."""
+
+    reason_code: ClassVar[str] = "LLM_ERROR"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, reason=self.reason_code)
+
+
+class LlmRefused(LlmError):
+    """The provider refused the request (a bad key, a bad schema, a wrong model). `reason` is for the log alone."""
+
+    reason_code = "LLM_REFUSED"
+
+    def __init__(self, model: str, *, status: int, reason: str) -> None:
+        super().__init__(f"the model {model!r} refused the request with status {status}")
+        self.details["status"] = status
+        self.reason = reason
+
+
+class LlmOutputError(LlmError):
+    """The answer did not fit the type that was asked for, and the repair did not either."""
+
+    reason_code = "LLM_OUTPUT"
+
+    def __init__(self, complaint: str, *, raw: str, thread: Thread, usage: Usage) -> None:
+        super().__init__(f"the model's answer does not fit: {complaint}")
+        self.raw, self.thread, self.usage = raw, thread, usage
+
+
+class LlmLimitReached(LlmError):
+    """A worker used up its turns or its tokens. `thread` is the conversation so far; a caller may go on from it."""
+
+    reason_code = "LLM_LIMIT"
+
+    def __init__(self, limit: str, *, thread: Thread, usage: Usage) -> None:
+        super().__init__(f"the worker reached its limit of {limit}")
+        self.thread, self.usage = thread, usage
+
+
+class NoModel(LlmError):
+    """The skill asks for a model, and the agent has none."""
+
+    reason_code = "NO_MODEL"
+
+    def __init__(self) -> None:
+        super().__init__("this needs a model, and the agent has none: give it Agent(..., llm=...)")
+
+
+class InvalidTransition(Conflict):
+    """A task moves only along its lifecycle."""
+
+    def __init__(self, task_id: str, *, current: str, wanted: str) -> None:
+        super().__init__(f"task {task_id!r} is {current} and cannot become {wanted}", reason="INVALID_TRANSITION")
+        self.details.update(current=current, wanted=wanted)
+
+
+class ContextMismatch(Conflict):
+    """The task belongs to another conversation than the message says."""
+
+    def __init__(self, task_id: str, context_id: str) -> None:
+        super().__init__(f"task {task_id!r} does not belong to context {context_id!r}", reason="CONTEXT_MISMATCH")
+
+
+class TaskNotFound(NotFound):
+    """There is no such task."""
+
+    def __init__(self, task_id: str) -> None:
+        super().__init__("task", task_id)
+
+
+class SkillNotFound(NotFound):
+    """The agent has no such skill."""
+
+    def __init__(self, skill_id: str) -> None:
+        super().__init__("skill", skill_id)
+
+
+class ToolNotFound(NotFound):
+    """The agent has no such tool."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__("tool", name)

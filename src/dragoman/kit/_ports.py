@@ -1,0 +1,185 @@
+"""What a host gives to a running skill: the ports it implements, and what the skill sees of them.
+
+A host (the durable server, or the in-memory Runtime of this package) implements `StatePort`, `ProgressPort` and
+`Cancellation`. A skill uses `State` and `Progress`, which add types and checks on top.
+"""
+
+from enum import StrEnum
+from typing import Literal, Protocol, TypeAlias, TypeVar
+
+from pydantic import JsonValue
+
+from dragoman.kit._artifact import Artifact
+from dragoman.kit._validation import from_json, to_json
+
+T = TypeVar("T")
+Scope: TypeAlias = Literal["task", "session"]
+
+
+class Activity(StrEnum):
+    """What a processing task is busy with."""
+
+    EXECUTING = "executing"
+    AWAITING_TOOL = "awaiting_tool"
+
+
+class StatePort(Protocol):
+    """JSON values of one task (`task`) and of its conversation (`session`), by key. Where they live is the host's."""
+
+    async def load(self, scope: Scope, key: str) -> JsonValue:
+        """The value, or None where there is none."""
+        ...
+
+    async def save(self, scope: Scope, key: str, value: JsonValue) -> None:
+        """Keep the value; the one before is replaced."""
+        ...
+
+    async def remove(self, scope: Scope, key: str) -> None:
+        """Forget the value; nothing happens where there is none."""
+        ...
+
+
+class ProgressPort(Protocol):
+    """Where news of a running task goes; none of it changes the task's state."""
+
+    async def update(self, text: str, percent: float | None) -> None:
+        """Words on how far it is."""
+        ...
+
+    async def artifact(self, artifact: Artifact, *, append: bool, last_chunk: bool) -> None:
+        """A draft, or a further piece of the draft of that name. It becomes final only when the task is completed."""
+        ...
+
+    async def activity(self, activity: Activity, tools: tuple[str, ...]) -> None:
+        """The task waits for these tools, or goes on executing."""
+        ...
+
+
+class Cancellation(Protocol):
+    """Set once the task is to stop; `asyncio.Event` and `threading.Event` are such."""
+
+    def is_set(self) -> bool:
+        """Whether someone asked to stop."""
+        ...
+
+
+class ScopedState:
+    """Typed values by key, in one scope."""
+
+    def __init__(self, port: StatePort, scope: Scope) -> None:
+        self._port = port
+        self._scope: Scope = scope
+
+    async def save(self, key: str, value: object) -> None:
+        """Keep a model, a dataclass or any JSON value.
+
+        Raises:
+            TypeError: the value cannot be written as JSON.
+        """
+        await self._port.save(self._scope, _checked(key), to_json(value))
+
+    async def load(self, key: str, target: type[T]) -> T | None:
+        """The value as its type, or None where nothing was saved.
+
+        Raises:
+            ValueError: what was saved is of another type.
+        """
+        value = await self._port.load(self._scope, _checked(key))
+        if value is None:
+            return None
+        try:
+            return from_json(value, target)
+        except ValueError as error:
+            raise ValueError(f"{self._scope} state {key!r} is {error}") from error
+
+    async def remove(self, key: str) -> None:
+        """Forget the value; nothing happens where there is none."""
+        await self._port.remove(self._scope, _checked(key))
+
+
+class State:
+    """What survives between turns: `task()` for this task alone, `session()` for the whole conversation."""
+
+    def __init__(self, port: StatePort) -> None:
+        self._port = port
+
+    def task(self) -> ScopedState:
+        """Values of this task."""
+        return ScopedState(self._port, "task")
+
+    def session(self) -> ScopedState:
+        """Values that all tasks of this conversation share."""
+        return ScopedState(self._port, "session")
+
+
+class Progress:
+    """News of a running task. How it ends is said by the result alone."""
+
+    def __init__(self, port: ProgressPort) -> None:
+        self._port = port
+
+    async def update(self, text: str, percent: float | None = None) -> None:
+        """Say how far it is.
+
+        Raises:
+            ValueError: percent is not within 0 and 100.
+        """
+        if percent is not None and not 0 <= percent <= 100:
+            raise ValueError(f"percent is within 0 and 100, not {percent}")
+        await self._port.update(text, percent)
+
+    async def artifact(self, artifact: Artifact, *, append: bool = False, last_chunk: bool = True) -> None:
+        """Show a draft; with `append`, add to the draft of the same name.
+
+        What was shown becomes final only if the task is completed; then it need not be repeated in `Completed`.
+        """
+        await self._port.artifact(artifact, append=append, last_chunk=last_chunk)
+
+
+class InMemoryState:
+    """A StatePort that lives as long as the process; a task's dictionary and its conversation's."""
+
+    def __init__(self, task: dict[str, JsonValue] | None = None, session: dict[str, JsonValue] | None = None) -> None:
+        self._values: dict[Scope, dict[str, JsonValue]] = {
+            "task": {} if task is None else task,
+            "session": {} if session is None else session,
+        }
+
+    async def load(self, scope: Scope, key: str) -> JsonValue:
+        """The value, or None."""
+        return self._values[scope].get(key)
+
+    async def save(self, scope: Scope, key: str, value: JsonValue) -> None:
+        """Keep the value."""
+        self._values[scope][key] = value
+
+    async def remove(self, scope: Scope, key: str) -> None:
+        """Forget the value."""
+        self._values[scope].pop(key, None)
+
+
+class SilentProgress:
+    """A ProgressPort that nobody listens to."""
+
+    async def update(self, text: str, percent: float | None) -> None:
+        """Nobody hears it."""
+
+    async def artifact(self, artifact: Artifact, *, append: bool, last_chunk: bool) -> None:
+        """Nobody sees it."""
+
+    async def activity(self, activity: Activity, tools: tuple[str, ...]) -> None:
+        """Nobody minds."""
+
+
+class Uncancelled:
+    """A Cancellation that never comes."""
+
+    def is_set(self) -> bool:
+        """Never."""
+        return False
+
+
+def _checked(key: str) -> str:
+    if not key or len(key) > 200:
+        raise ValueError(f"a key has 1 to 200 characters, not {len(key)}")
+    return key

@@ -1,0 +1,107 @@
+"""How a turn of a skill ends. There is no way to write an end that means nothing."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar, cast
+
+from pydantic import JsonValue
+
+from dragoman.kit._artifact import Artifact
+from dragoman.kit._content import Content, ContentLike
+from dragoman.kit._validation import from_json, to_json
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, init=False)
+class SkillSlot:
+    """A bookmark: what the skill waits for. Any JSON value; it survives a restart.
+
+    `match ctx.slot.value:` and `case SkillSlot("amount"):` both work.
+    """
+
+    value: JsonValue
+
+    def __init__(self, value: object) -> None:
+        object.__setattr__(self, "value", to_json(value))
+
+    def read(self, target: type[T]) -> T:
+        """The value as the type it was made from.
+
+        Raises:
+            ValueError: it does not fit.
+        """
+        return from_json(self.value, target)
+
+
+@dataclass(frozen=True, init=False)
+class Completed:
+    """Done. The artifacts are final."""
+
+    message: Content | None
+    artifacts: tuple[Artifact, ...]
+
+    def __init__(self, message: ContentLike | None = None, artifacts: Iterable[Artifact] = ()) -> None:
+        kept = tuple(artifacts)
+        for artifact in kept:
+            if not isinstance(cast("object", artifact), Artifact):
+                raise TypeError(f"an artifact is an Artifact, not {type(artifact).__name__}; see Artifact.from_json")
+        object.__setattr__(self, "message", None if message is None else Content.of(message))
+        object.__setattr__(self, "artifacts", kept)
+
+
+@dataclass(frozen=True, init=False)
+class InputRequired:
+    """A question. The task sleeps at the slot until it is answered; `on_input_received` goes on from there."""
+
+    message: Content
+    slot: SkillSlot
+
+    def __init__(self, message: ContentLike, slot: SkillSlot) -> None:
+        if not isinstance(cast("object", slot), SkillSlot):
+            raise TypeError(f"a slot is a SkillSlot, not {type(slot).__name__}: write SkillSlot({slot!r})")
+        object.__setattr__(self, "message", _something(message, "InputRequired needs a question"))
+        object.__setattr__(self, "slot", slot)
+
+
+@dataclass(frozen=True, init=False)
+class Failed:
+    """It did not work out. `error` is told to the caller; `code` is for programs."""
+
+    error: str
+    code: str | None
+    details: dict[str, JsonValue]
+
+    def __init__(self, error: str, code: str | None = None, details: dict[str, Any] | None = None) -> None:
+        object.__setattr__(self, "error", _words(error, "Failed needs an error"))
+        object.__setattr__(self, "code", code)
+        object.__setattr__(self, "details", to_json(details or {}))
+
+
+@dataclass(frozen=True, init=False)
+class Rejected:
+    """The skill will not do this. Only a first request can be rejected."""
+
+    reason: str
+
+    def __init__(self, reason: str) -> None:
+        object.__setattr__(self, "reason", _words(reason, "Rejected needs a reason"))
+
+
+OnInputResult: TypeAlias = Completed | InputRequired | Failed
+OnRequestResult: TypeAlias = OnInputResult | Rejected
+
+
+def _something(said: ContentLike, complaint: str) -> Content:
+    content = Content.of(said)
+    if not content.parts or (len(content.parts) == 1 and content.parts[0].kind == "text" and not content.text.strip()):
+        raise ValueError(complaint)
+    return content
+
+
+def _words(said: str, complaint: str) -> str:
+    if not isinstance(cast("object", said), str):
+        raise TypeError(f"{complaint} in words, not {type(said).__name__}")
+    if not said.strip():
+        raise ValueError(complaint)
+    return said

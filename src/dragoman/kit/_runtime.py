@@ -1,0 +1,236 @@
+"""An in-memory host: what scripts, examples and tests run agents with. The server is the durable one."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from types import TracebackType
+from typing import Self
+
+from dragoman.context import Caller
+from dragoman.kit._agent import Agent
+from dragoman.kit._artifact import Artifact
+from dragoman.kit._content import Content, ContentLike
+from dragoman.kit._context import Context, Host
+from dragoman.kit._lifecycle import TaskState, check_step
+from dragoman.kit._ports import Activity, InMemoryState
+from dragoman.kit._results import Completed, Failed, InputRequired, Rejected
+from dragoman.kit._tasks import (
+    ActivityChanged,
+    ArtifactShown,
+    InMemoryTasks,
+    ProgressMade,
+    StatusChanged,
+    TaskError,
+    TaskEvent,
+    TaskRecord,
+    TaskView,
+)
+from dragoman.kit._thread import Event
+from dragoman.kit._turn import Turn, take_turn
+
+
+class Runtime:
+    """Runs an agent's tasks in this process, for one tenant.
+
+    State lives in `tasks`, never in the agent: another Runtime on the same store goes on with the same tasks.
+    """
+
+    def __init__(self, agent: Agent, *, tasks: InMemoryTasks | None = None, cancel_grace_s: float = 5.0) -> None:
+        self._agent, self._grace_s = agent, cancel_grace_s
+        self._tasks = tasks or InMemoryTasks()
+        self._running: dict[str, tuple[asyncio.Task[None], asyncio.Event]] = {}
+        self._changed: dict[str, asyncio.Event] = {}
+
+    async def send(
+        self,
+        said: ContentLike,
+        *,
+        context_id: str | None = None,
+        task_id: str | None = None,
+        caller: Caller | None = None,
+    ) -> TaskView:
+        """Begin a task, or answer the question of one, and wait until it is at rest.
+
+        A sender that is cancelled while it waits does not stop the task; `cancel` does.
+
+        Raises:
+            TaskNotFound: there is no task of this id.
+            InvalidTransition: the task does not wait for input.
+            ContextMismatch: the task belongs to another conversation.
+        """
+        view = await self.start(said, context_id=context_id, task_id=task_id, caller=caller)
+        running, _ = self._running[view.id]
+        await asyncio.wait([running])
+        return self._tasks.get(view.id).view()
+
+    async def start(
+        self,
+        said: ContentLike,
+        *,
+        context_id: str | None = None,
+        task_id: str | None = None,
+        caller: Caller | None = None,
+    ) -> TaskView:
+        """The same, without waiting; follow it with `subscribe`, or ask with `get`."""
+        content = Content.of(said)
+        record = self._tasks.open(context_id, task_id)
+        self._move(record, TaskState.PROCESSING)
+        conversation = self._tasks.conversation(record.context_id)
+        before, cancellation = conversation.thread, asyncio.Event()
+        self._say(record, Event.user(content))
+        ctx = Context(
+            record.id,
+            record.context_id,
+            host=Host(InMemoryState(record.values, conversation.values), _News(record, self._publish), cancellation),
+            llm=self._agent.llm,
+            instructions=self._agent.instructions,
+            thread=before,
+            slot=record.slot,
+            caller=caller,
+        )
+        running = asyncio.create_task(self._drive(record, ctx, content), name=f"task {record.id}")
+        self._running[record.id] = (running, cancellation)
+        running.add_done_callback(lambda done: self._forget(record.id, done))
+        return record.view()
+
+    async def get(self, task_id: str) -> TaskView:
+        """A task as it stands.
+
+        Raises:
+            TaskNotFound: there is none of this id.
+        """
+        return self._tasks.get(task_id).view()
+
+    async def cancel(self, task_id: str) -> TaskView:
+        """Stop a task. Its code is cancelled where it awaits; whatever it still returns is thrown away.
+
+        Raises:
+            TaskNotFound: there is none of this id.
+            InvalidTransition: it has ended already.
+        """
+        record = self._tasks.get(task_id)
+        self._move(record, TaskState.CANCELLED)
+        record.slot = None
+        record.drafts.clear()
+        if (running := self._running.get(task_id)) is not None:
+            running[1].set()
+            running[0].cancel()
+            await asyncio.wait([running[0]], timeout=self._grace_s)
+        return record.view()
+
+    async def subscribe(self, task_id: str, *, after: int = 0) -> AsyncGenerator[TaskEvent, None]:
+        """Every event of a task after the given `seq`: those of the past, then those to come, until it is at rest.
+
+        Raises:
+            TaskNotFound: there is none of this id.
+        """
+        record = self._tasks.get(task_id)
+        seen = after
+        while True:
+            # Taken before the log is read, so that an event between the two is not slept through.
+            changed = self._changed.setdefault(task_id, asyncio.Event())
+            for event in record.events[seen:]:
+                seen = event.seq
+                yield event
+            if seen >= len(record.events):
+                if record.state.at_rest:
+                    return
+                await changed.wait()
+
+    async def aclose(self) -> None:
+        """Cancel what still runs, and wait for it."""
+        running = [task for task, _ in self._running.values() if not task.done()]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def _drive(self, record: TaskRecord, ctx: Context, content: Content) -> None:
+        try:
+            turn = await take_turn(self._agent, ctx, content, skill_id=record.skill_id)
+        except asyncio.CancelledError:
+            if record.state is TaskState.PROCESSING:
+                self._move(record, TaskState.CANCELLED)
+            raise
+        finally:
+            record.usage += ctx.usage
+        if record.state is TaskState.PROCESSING:
+            self._settle(record, turn)
+
+    def _forget(self, task_id: str, done: asyncio.Task[None]) -> None:
+        # A task can be resumed before the turn that asked is quite gone; that turn's end is not the new one's.
+        if (running := self._running.get(task_id)) is not None and running[0] is done:
+            del self._running[task_id]
+
+    def _settle(self, record: TaskRecord, turn: Turn) -> None:
+        record.skill_id, record.route, record.slot = turn.skill_id, turn.route or record.route, None
+        match turn.result:
+            case Completed(message=message, artifacts=artifacts):
+                self._finalise(record, artifacts)
+                self._end(record, TaskState.COMPLETED, message)
+            case InputRequired(message=message, slot=slot):
+                record.slot = slot
+                self._end(record, TaskState.INPUT_REQUIRED, message)
+            case Failed(error=error, code=code, details=details):
+                record.error = TaskError(code or "SKILL_FAILED", error, details)
+                self._end(record, TaskState.FAILED, Content.of(error))
+            case Rejected(reason=reason):
+                record.error = TaskError("SKILL_REJECTED", reason)
+                self._end(record, TaskState.REJECTED, Content.of(reason))
+
+    def _finalise(self, record: TaskRecord, artifacts: tuple[Artifact, ...]) -> None:
+        for artifact in artifacts:
+            record.show(artifact, append=False)
+        record.artifacts = tuple(record.drafts.values())
+        for artifact in record.artifacts:
+            self._publish(record, ArtifactShown(record.next_seq, artifact, append=False, last_chunk=True, final=True))
+
+    def _end(self, record: TaskRecord, state: TaskState, message: Content | None) -> None:
+        if state.terminal:
+            record.drafts.clear()
+        if message is not None:
+            self._say(record, Event.assistant(message))
+        self._move(record, state, message)
+
+    def _say(self, record: TaskRecord, event: Event) -> None:
+        conversation = self._tasks.conversation(record.context_id)
+        conversation.thread = conversation.thread.add_event(event)
+        record.history = record.history.add_event(event)
+
+    def _move(self, record: TaskRecord, state: TaskState, message: Content | None = None) -> None:
+        check_step(record.id, record.state, state)
+        record.state, record.message = state, message
+        self._publish(record, StatusChanged(record.next_seq, state, message))
+
+    def _publish(self, record: TaskRecord, event: TaskEvent) -> None:
+        record.events.append(event)
+        if (changed := self._changed.pop(record.id, None)) is not None:
+            changed.set()
+
+
+class _News:
+    """The progress port of one task; a task that was stopped has no more news."""
+
+    def __init__(self, record: TaskRecord, publish: Callable[[TaskRecord, TaskEvent], None]) -> None:
+        self._record, self._publish = record, publish
+
+    async def update(self, text: str, percent: float | None) -> None:
+        self._tell(ProgressMade(self._record.next_seq, text, percent))
+
+    async def artifact(self, artifact: Artifact, *, append: bool, last_chunk: bool) -> None:
+        if self._record.state is TaskState.PROCESSING:
+            self._record.show(artifact, append=append)
+        self._tell(ArtifactShown(self._record.next_seq, artifact, append=append, last_chunk=last_chunk, final=False))
+
+    async def activity(self, activity: Activity, tools: tuple[str, ...]) -> None:
+        self._tell(ActivityChanged(self._record.next_seq, activity, tools))
+
+    def _tell(self, event: TaskEvent) -> None:
+        if self._record.state is TaskState.PROCESSING:
+            self._publish(self._record, event)
