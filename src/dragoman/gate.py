@@ -99,6 +99,18 @@ class Gate:
         await self._guards.admission.admit(caller, operation)
         await self._authorise(operation, caller)
 
+    async def enter_ahead(self, operation: AnyOperation, caller: Caller) -> None:
+        """Count a run that follows within this request, so that it is refused before there is a trace of it.
+
+        The run itself is then not counted again, and decides by itself whether the caller may.
+
+        Raises:
+            DragomanError: the credential was revoked, or a limit is used up.
+        """
+        if (request := current_request()) is not None:
+            request.operation = operation.name
+        await self._guards.admission.admit_ahead(caller, operation)
+
     async def _run(
         self, operation: Operation[I, O], caller: Caller, given: I, key: str | None, request: RequestContext | None
     ) -> O:

@@ -9,6 +9,9 @@ from uuid import UUID
 from dragoman import __version__
 from dragoman.addresses import BINDINGS
 from dragoman.app.tasks import GateTools, TaskCore, build_tasks
+from dragoman.doors.a2a.calls import Calls
+from dragoman.doors.a2a.card import CARD_PATH, REST_PATH, RPC_PATH, Cards
+from dragoman.doors.a2a.door import A2ADoor
 from dragoman.doors.rest.openapi import build_openapi
 from dragoman.doors.rest.routes import RestDoor
 from dragoman.doors.rest.site import SITE_PATHS, Site
@@ -39,7 +42,7 @@ from dragoman.services.tenancy.tenants import TenantService
 from dragoman.services.tenancy.users import UserService
 
 PROBE_PATHS = frozenset({"/health", "/ready", "/metrics"})
-OPEN_PATHS = frozenset({"/", "/docs", "/openapi.json", "/openapi-3.0.json", "/.well-known/jwks.json"})
+OPEN_PATHS = frozenset({"/", "/docs", "/openapi.json", "/openapi-3.0.json", "/.well-known/jwks.json", CARD_PATH})
 OPEN_PREFIXES = ("/docs/",)
 
 
@@ -116,14 +119,18 @@ class Application:
 class Doors:
     """Hands a request to its door by the first part of its path."""
 
-    def __init__(self, rest: AsgiApp, site: AsgiApp) -> None:
+    def __init__(self, rest: AsgiApp, a2a: AsgiApp, site: AsgiApp) -> None:
         self._rest = rest
+        self._a2a = a2a
         self._site = site
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Find the door."""
-        if scope["path"].startswith("/api/"):
+        path: str = scope["path"]
+        if path.startswith("/api/"):
             await self._rest(scope, receive, send)
+        elif path == RPC_PATH or path == CARD_PATH or path.startswith(f"{REST_PATH}/"):
+            await self._a2a(scope, receive, send)
         else:
             await self._site(scope, receive, send)
 
@@ -173,7 +180,23 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring) -> Applica
     guards = Guards(admission=admission, authority=authority, keys=IdempotencyKeys(db), trail=trail)
     gate = Gate(handlers, guards, Watch(metrics=metrics, security=security, tracer=tracer), db)
 
-    tasks = build_tasks(settings, db, core_db, addresses.database_url, GateTools(gate, handlers))
+    tools = GateTools(gate, handlers)
+    tasks = build_tasks(settings, db, core_db, addresses.database_url, tools)
+    a2a = A2ADoor(
+        Calls(
+            gate,
+            tasks.service,
+            find_operation=tools.find,
+            cards=Cards(
+                handlers,
+                tasks.agent,
+                version=__version__,
+                may=lambda caller, operation: authority.refusal(caller, operation) is None,
+            ),
+            # A blocking send answers with the task as it is before the edge would cut it off.
+            longest_wait_s=settings.request_timeout_s * 0.9,
+        )
+    )
     health = Health(version=__version__, metrics=metrics, breakers=breakers.states)
     site = Site(
         health=health,
@@ -183,7 +206,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring) -> Applica
         ready=lambda: application.ready,
     )
     edge = Edge(
-        Doors(RestDoor(gate, BINDINGS), site),
+        Doors(RestDoor(gate, BINDINGS), a2a, site),
         _edge_rules(settings),
         authenticator=authenticator,
         admission=admission,
@@ -241,6 +264,7 @@ def _quotas(settings: Settings) -> Quotas:
         ip=limits.ip_per_min,
         user=limits.user_per_min,
         tenant=limits.tenant_per_min,
+        a2a_tenant=limits.a2a_tenant_per_min,
         skills=limits.skill_per_min,
         poll_factor=limits.poll_factor,
         plan_factors={"free": limits.free_factor, "standard": 1, "enterprise": limits.enterprise_factor},

@@ -41,6 +41,10 @@ class GateTools:
         """Whether there is such a tool."""
         return name in self._operations
 
+    def find(self, name: str) -> AnyOperation | None:
+        """The operation of this name."""
+        return self._operations.get(name)
+
     async def run(self, caller: Caller, name: str, arguments: Any, *, key: str | None) -> Any:
         """The tool's output as JSON."""
         operation = self._operations.get(name)

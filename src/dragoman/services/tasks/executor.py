@@ -7,11 +7,17 @@ from pydantic import JsonValue
 
 from dragoman import kit
 from dragoman.errors import InvalidInput, NotFound
+from dragoman.services.tasks.drafts import drafts_of
 from dragoman.services.tasks.errors import StateTooLarge
 from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.models import Json
 from dragoman.services.tasks.store import TaskStore, ThreadStore
 from dragoman.services.tasks.work import Job, Outcome, Tools
+
+
+# Where a skill finds the id and the metadata of the message it answers: `ctx.state.task().load("host.message", dict)`.
+MESSAGE = "host.message"
+_WHOLE_LOG = 1_000_000
 
 
 class TaskExecutor:
@@ -40,14 +46,17 @@ class TaskExecutor:
         return await self._turn(job, self._agent)
 
     async def _call(self, job: Job, name: str, arguments: Any) -> Outcome:
-        # The task is the key: whoever runs it again after a crash finds that it was done.
-        output = await self._tools.run(job.caller, name, arguments, key=f"task:{job.task_id}")
+        # Else the task is the key: whoever runs it again after a crash finds that it was done.
+        key = job.message.get("key") or f"task:{job.task_id}"
+        output = await self._tools.run(job.caller, name, arguments, key=key)
         artifact = {"id": name, "name": name, "parts": [{"kind": "data", "data": output}]}
         return Outcome(State.SUCCEEDED, skill=name.partition("_")[0], artifacts=[artifact])
 
     async def _turn(self, job: Job, agent: kit.Agent) -> Outcome:
         content = kit.Content.model_validate({"parts": job.message["parts"]})
         ports = _Ports(job, self._store, self._threads, self._thread_bytes)
+        if job.resumed:
+            await ports.recall()
         ctx = kit.Context(
             str(job.task_id),
             job.context_id,
@@ -65,12 +74,13 @@ class TaskExecutor:
         if job.fresh:
             return kit.Thread()
         said = await self._threads.said(job.caller.tenant, job.context_id)
+        if said and said[-1] == job.message:  # by its content: clients use one message id for several messages
+            said = said[:-1]
         events = [
             (kit.Event.user if message["role"] == "user" else kit.Event.assistant)(
                 kit.Content.model_validate({"parts": message["parts"]})
             )
             for message in said
-            if message["id"] != job.message["id"]
         ]
         return kit.Thread().add_events(events)
 
@@ -85,8 +95,19 @@ class _Ports:
         self._thread_bytes = thread_bytes
         self.drafts: dict[str, kit.Artifact] = {}
 
+    async def recall(self) -> None:
+        """Take up the drafts of earlier turns: they become final with the others."""
+        log = await self._store.events(self._tenant, self._job.task_id, 0, limit=_WHOLE_LOG)
+        for made in drafts_of(log):
+            content = kit.Content.model_validate({"parts": made["parts"]})
+            self.drafts[made["name"]] = kit.Artifact(
+                name=made["name"], content=content, description=made.get("description")
+            )
+
     async def load(self, scope: kit.Scope, key: str) -> JsonValue:
-        """The value, or None."""
+        """The value, or None; what the message said of itself stands under a name of its own."""
+        if scope == "task" and key == MESSAGE:
+            return {name: self._job.message[name] for name in ("id", "metadata") if name in self._job.message}
         if scope == "task":
             return await self._store.load(self._tenant, self._job.task_id, key)
         return await self._threads.load(self._tenant, self._job.context_id, key)
@@ -132,7 +153,11 @@ def _outcome(turn: kit.Turn, drafts: dict[str, kit.Artifact]) -> Outcome:
         case kit.Completed(message=message, artifacts=artifacts):
             made = drafts | {artifact.name: artifact for artifact in artifacts}
             return Outcome(
-                State.SUCCEEDED, turn.skill_id, _parts(message), [artifact_json(one) for one in made.values()]
+                State.SUCCEEDED,
+                turn.skill_id,
+                _parts(message),
+                [artifact_json(one) for one in made.values()],
+                shown=frozenset(name for name, draft in drafts.items() if made[name] == draft),
             )
         case kit.InputRequired(message=message, slot=slot):
             return Outcome(State.INPUT_REQUIRED, turn.skill_id, _parts(message), slot={"value": slot.value})

@@ -7,12 +7,14 @@ not waited for is stored first and leased to this process, so that another can t
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from uuid import UUID
 
 import structlog
 
 from dragoman.context import Caller, PrincipalType, Role, TenantId
 from dragoman.errors import DragomanError, Internal, RateLimited, Unauthenticated
+from dragoman.services.tasks.drafts import TAKEN_OVER
 from dragoman.services.tasks.hub import Hub
 from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.models import Json, Task
@@ -45,6 +47,7 @@ class Run:
         self._caller = caller
         self._message = message
         self._stored = stored
+        self.stored_seq = task.seq
         self._fresh = fresh
         self._storing = asyncio.Lock()
         self.work = asyncio.create_task(self._go())
@@ -57,6 +60,7 @@ class Run:
             task = self.task
             await self._desk.writer.add(_birth(task, self._caller, _begun(task), worker=self._desk.worker))
             task.seq, self._stored = len(_begun(task)), True
+            self.stored_seq = task.seq
         self._desk.hub.happened(task.id)
 
     async def _go(self) -> None:
@@ -103,7 +107,11 @@ class Run:
         message = said_by_agent(self._desk.new_id, outcome.message) if outcome.message else None
         # What was made is final only when the work is complete.
         artifacts = outcome.artifacts if outcome.state is State.SUCCEEDED else []
-        events: list[Json] = [{"kind": "artifact", "artifact": made, "last": True} for made in artifacts]
+        events: list[Json] = [
+            {"kind": "artifact", "artifact": made, "last": True}
+            for made in artifacts
+            if made["id"] not in outcome.shown
+        ]
         events.append(status_event(task, outcome.state, message=message, error=outcome.error))
         async with self._storing:
             if self._stored:
@@ -126,7 +134,7 @@ class Run:
                     return
             begun = _begun(task)
             task.state, task.message, task.error, task.slot = outcome.state, message, outcome.error, outcome.slot
-            task.skill = outcome.skill or task.skill
+            task.skill, task.status_at = outcome.skill or task.skill, datetime.now(UTC)
             task.artifacts = artifacts or task.artifacts
             if message:
                 task.history = [*task.history, message]
@@ -188,7 +196,7 @@ class Runs:
         dead = task.attempt > self._max_attempts
         to = State.DEAD_LETTER if dead else State.IN_PROGRESS
         error = {"code": Internal.code, "message": f"given up after {self._max_attempts} attempts", "details": {}}
-        event = status_event(task, to, error=error if dead else None, reason="taken over")
+        event = status_event(task, to, error=error if dead else None, reason=TAKEN_OVER)
         change = Change(
             task.tenant_id, task.id, [event], attempt=task.attempt, state=to.value, error=error if dead else None,
             slot=task.slot, worker=None if dead else self._desk.worker,

@@ -2,10 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
+import orjson
+
 from dragoman.context import Caller
+from dragoman.services.tasks.drafts import drafts_of
 from dragoman.services.tasks.errors import (
     NotCancelable,
     StateTooLarge,
@@ -61,8 +65,7 @@ class TaskService:
         """
         run = await (self._resume(caller, incoming) if incoming.task_ref else self._begin(caller, incoming))
         if incoming.wait_s == 0:
-            await run.store()
-            return run.task
+            return await self._stored(caller, run)
         await asyncio.wait({run.work}, timeout=_MOMENT_S)
         if not run.work.done():
             await run.store()
@@ -79,7 +82,8 @@ class TaskService:
         if task is None:
             raise TaskNotFound(ref)
         if not task.terminal:
-            task.artifacts = await self._drafts(task) or task.artifacts
+            shown = await self._store.events(caller.tenant, task.id, 0, limit=task.seq)
+            task.artifacts = drafts_of(shown) or task.artifacts
         return task
 
     async def page(self, caller: Caller, wanted: Wanted) -> tuple[list[Task], int]:
@@ -102,8 +106,13 @@ class TaskService:
         self._hub.happened(task.id)
         return await self.get(caller, ref)
 
-    async def follow(self, caller: Caller, task: Task, after: int) -> AsyncGenerator[Happening]:
-        """What has happened since event `after` and what happens from now on, in order, none lost, until it rests."""
+    async def follow(
+        self, caller: Caller, task: Task, after: int, *, beat_s: float | None = None
+    ) -> AsyncGenerator[Happening | None]:
+        """What has happened since event `after` and what happens from now on, in order, none lost, until it rests.
+
+        With `beat_s` there is a None whenever nothing has happened for so long.
+        """
         with self._hub.follow(task.id) as signal:
             while True:
                 signal.clear()
@@ -115,13 +124,12 @@ class TaskService:
                     current = await self._store.find(caller.tenant, str(task.id))
                     if current is None or (current.resting and current.seq == after):
                         return
-                if not happenings:
-                    await signal.wait()
+                if not happenings and not await _woken(signal, beat_s):
+                    yield None
 
     async def _begin(self, caller: Caller, incoming: Incoming) -> Run:
         context_id = incoming.context_id or str(self._new_id())
-        if incoming.context_id is not None:
-            await self._check_thread(caller, context_id)
+        await self._check_thread(caller, None if incoming.context_id is None else context_id, incoming.message)
         now = datetime.now(UTC)
         task = Task(
             tenant_id=caller.tenant,
@@ -135,7 +143,7 @@ class TaskService:
             message=None,
             error=None,
             slot=None,
-            history=[incoming.message],
+            history=[_kept(incoming)],
             artifacts=[],
             metadata=incoming.metadata or {},
             caller=caller_json(caller),
@@ -143,7 +151,7 @@ class TaskService:
             attempt=1,
             created_at=now,
         )
-        return self._runs.start(task, caller, incoming.message, stored=False, fresh=incoming.context_id is None)
+        return self._runs.start(task, caller, task.history[0], stored=False, fresh=incoming.context_id is None)
 
     async def _resume(self, caller: Caller, incoming: Incoming) -> Run:
         task = await self._store.find(caller.tenant, incoming.task_ref or "")
@@ -153,8 +161,9 @@ class TaskService:
             raise WrongContext.given(incoming.context_id)
         if task.terminal:
             raise TaskClosed(task.state.value)
-        await self._check_thread(caller, task.context_id)
-        events = [{"kind": "message", "message": incoming.message}, status_event(task, State.IN_PROGRESS)]
+        message = _kept(incoming)
+        await self._check_thread(caller, task.context_id, message)
+        events = [{"kind": "message", "message": message}, status_event(task, State.IN_PROGRESS)]
         change = Change(
             task.tenant_id,
             task.id,
@@ -162,25 +171,30 @@ class TaskService:
             expected=State.INPUT_REQUIRED.value,
             state=State.IN_PROGRESS.value,
             slot=task.slot,
-            history=[incoming.message],
+            history=[message],
             worker=self._worker,
         )
         seq = await self._writer.change(change)
         if seq is None:
             raise TaskBusy(task.state.value)
-        task.seq, task.state, task.history = seq, State.IN_PROGRESS, [*task.history, incoming.message]
+        task.seq, task.state, task.history = seq, State.IN_PROGRESS, [*task.history, message]
         self._hub.happened(task.id)
-        return self._runs.start(task, caller, incoming.message, stored=True)
+        return self._runs.start(task, caller, message, stored=True)
 
-    async def _check_thread(self, caller: Caller, thread_id: str) -> None:
-        found = await self._threads.find(caller.tenant, thread_id)
-        if found is None:
-            return
-        expired, held = found
-        if expired:
+    async def _check_thread(self, caller: Caller, thread_id: str | None, message: Json) -> None:
+        found = await self._threads.find(caller.tenant, thread_id) if thread_id is not None else None
+        expired, held = found or (False, 0)
+        if expired and thread_id is not None:
             raise ThreadExpired(thread_id)
-        if held > self._thread_bytes:
+        if held + len(orjson.dumps(message)) > self._thread_bytes:
             raise StateTooLarge(limit_bytes=self._thread_bytes)
+
+    async def _stored(self, caller: Caller, run: Run) -> Task:
+        """The task as it was stored, for one who does not wait; the run goes on with its own."""
+        await run.store()
+        if run.task.resting or run.task.seq == run.stored_seq:
+            return replace(run.task)
+        return await self.get(caller, str(run.task.id))
 
     async def _result(self, caller: Caller, run: Run) -> Task:
         if run.work.done() and not run.work.cancelled():
@@ -191,17 +205,6 @@ class TaskService:
                 return run.task
         return await self.get(caller, str(run.task.id))
 
-    async def _drafts(self, task: Task) -> list[Json]:
-        drafts: dict[str, Json] = {}
-        for happening in await self._store.events(task.tenant_id, task.id, 0, limit=10_000):
-            if happening.body["kind"] == "artifact":
-                made = happening.body["artifact"]
-                if happening.body.get("append") and made["id"] in drafts:
-                    drafts[made["id"]] = {**made, "parts": drafts[made["id"]]["parts"] + made["parts"]}
-                else:
-                    drafts[made["id"]] = made
-        return list(drafts.values())
-
 
 def _rests(happening: Happening) -> bool:
     return happening.body["kind"] == "status" and State(happening.body["to"]) not in (
@@ -210,3 +213,16 @@ def _rests(happening: Happening) -> bool:
         State.QUEUED,
         State.IN_PROGRESS,
     )
+
+
+def _kept(incoming: Incoming) -> Json:
+    """The message as it is kept: whoever takes the task over finds the sender's idempotency key with it."""
+    return incoming.message | {"key": incoming.idempotency_key} if incoming.idempotency_key else incoming.message
+
+
+async def _woken(signal: asyncio.Event, within_s: float | None) -> bool:
+    try:
+        async with asyncio.timeout(within_s):
+            return await signal.wait()
+    except TimeoutError:
+        return False

@@ -16,7 +16,10 @@ from dragoman.services.tasks.models import Json
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a piece of work ended; `skill` is who did it, to be asked again when the task goes on."""
+    """How a piece of work ended; `skill` is who did it, to be asked again when the task goes on.
+
+    `shown` are the ids of artifacts that were reported already just as they are, and need no event of their own.
+    """
 
     state: State
     skill: str | None = None
@@ -24,6 +27,7 @@ class Outcome:
     artifacts: list[Json] = field(default_factory=list[Json])
     slot: Json | None = None
     error: Json | None = None
+    shown: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
