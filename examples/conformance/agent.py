@@ -1,6 +1,6 @@
 """The agent that conformance kits ask for: what it does is chosen by a prefix of the message's id, or of its text.
 
-    PYTHONPATH=examples/conformance dragoman serve --agent agent:agent
+PYTHONPATH=examples/conformance dragoman serve --agent agent:agent
 """
 
 import asyncio
@@ -119,6 +119,12 @@ async def stay_busy(ctx: Context, content: Content) -> OnRequestResult:
     return Completed("done", artifacts=[Artifact.from_text("result", "It took a while.")])
 
 
+async def draft(ctx: Context, content: Content) -> OnRequestResult:
+    """Show something, then work on."""
+    await ctx.progress.artifact(Artifact.from_text("draft", "A first idea."))
+    return await stay_busy(ctx, content)
+
+
 async def wait_for_cancel(ctx: Context, content: Content) -> OnRequestResult:
     """Work until somebody stops it."""
     del ctx, content
@@ -145,6 +151,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "tck-stream-chunked": stream_chunks,
     "tck-long-running": stay_busy,
     "test-resubscribe-message-id": stay_busy,
+    "tck-draft": draft,
     "tck-cancel": wait_for_cancel,
 }
 
@@ -160,7 +167,7 @@ class Conformance(SkillHandler):
 
     async def on_request(self, ctx: Context, content: Content) -> OnRequestResult:
         """Find the behaviour."""
-        said: dict[str, Any] = await ctx.state.task().load("host.message", dict) or {}
+        said = await ctx.state.task().load("host.message", dict[str, Any]) or {}
         for name in (content.text.strip(), str(said.get("id", ""))):
             fitting = [prefix for prefix in BEHAVIOURS if name.startswith(prefix)]
             if fitting:
@@ -171,7 +178,9 @@ class Conformance(SkillHandler):
         """Go on until the answer says that it is done."""
         first = await ctx.state.task().load("first", str)
         if "done" in content.text.lower() or first is None:
-            return Completed("Thank you.", artifacts=[Artifact.from_json("talk", {"first": first, "last": content.text})])
+            return Completed(
+                "Thank you.", artifacts=[Artifact.from_json("talk", {"first": first, "last": content.text})]
+            )
         return InputRequired("And what else?", SkillSlot("more"))
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from uuid import UUID
 
 from dragoman import __version__
@@ -129,7 +130,7 @@ class Doors:
         path: str = scope["path"]
         if path.startswith("/api/"):
             await self._rest(scope, receive, send)
-        elif path == RPC_PATH or path == CARD_PATH or path.startswith(f"{REST_PATH}/"):
+        elif path in (RPC_PATH, CARD_PATH) or path.startswith(f"{REST_PATH}/"):
             await self._a2a(scope, receive, send)
         else:
             await self._site(scope, receive, send)
@@ -166,15 +167,10 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring) -> Applica
     heads_file = settings.data_dir / "audit" / "heads.jsonl"
     sealer = Sealer(SealStore(core_db), key=keyring.audit, heads_file=heads_file)
     trail = AuditTrail(AuditStore(db), db, mac_key=keyring.audit_mac, new_id=new_id, wake=sealer.wake)
-    audit = AuditService(
-        AuditStore(db), public_key=keyring.audit.public_key(), mac_key=keyring.audit_mac, heads_file=heads_file
-    )
 
     handlers = Handlers()
     _bind_tenancy(handlers, db, copies, keyring, issuer)
-    handlers.add(audit_operations.LIST_RECORDS, audit.list_records)
-    handlers.add(audit_operations.VERIFY_TRAIL, audit.verify)
-    handlers.add(audit_operations.EXPORT_TRAIL, audit.export)
+    _bind_audit(handlers, db, keyring, heads_file)
 
     authority = Authority.open(settings.policy_dir)
     guards = Guards(admission=admission, authority=authority, keys=IdempotencyKeys(db), trail=trail)
@@ -182,21 +178,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring) -> Applica
 
     tools = GateTools(gate, handlers)
     tasks = build_tasks(settings, db, core_db, addresses.database_url, tools)
-    a2a = A2ADoor(
-        Calls(
-            gate,
-            tasks.service,
-            find_operation=tools.find,
-            cards=Cards(
-                handlers,
-                tasks.agent,
-                version=__version__,
-                may=lambda caller, operation: authority.refusal(caller, operation) is None,
-            ),
-            # A blocking send answers with the task as it is before the edge would cut it off.
-            longest_wait_s=settings.request_timeout_s * 0.9,
-        )
-    )
+    a2a = _a2a_door(settings, gate, tasks, tools, authority)
     health = Health(version=__version__, metrics=metrics, breakers=breakers.states)
     site = Site(
         health=health,
@@ -219,6 +201,18 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring) -> Applica
     )
     _register_checks(application)
     return application
+
+
+def _a2a_door(settings: Settings, gate: Gate, tasks: TaskCore, tools: GateTools, authority: Authority) -> A2ADoor:
+    cards = Cards(
+        tools,
+        tasks.agent,
+        version=__version__,
+        may=lambda caller, operation: authority.refusal(caller, operation) is None,
+    )
+    # A blocking send answers with the task as it is before the edge would cut it off.
+    longest_wait_s = settings.request_timeout_s * 0.9
+    return A2ADoor(Calls(gate, tasks.service, find_operation=tools.find, cards=cards, longest_wait_s=longest_wait_s))
 
 
 def make_issuer(settings: Settings, keyring: Keyring) -> Issuer:
@@ -256,6 +250,15 @@ def _bind_tenancy(
     handlers.add(tenancy.GET_KEY, keys.get)
     handlers.add(tenancy.ROTATE_KEY, keys.rotate)
     handlers.add(tenancy.REVOKE_KEY, keys.revoke)
+
+
+def _bind_audit(handlers: Handlers, db: Database, keyring: Keyring, heads_file: Path) -> None:
+    audit = AuditService(
+        AuditStore(db), public_key=keyring.audit.public_key(), mac_key=keyring.audit_mac, heads_file=heads_file
+    )
+    handlers.add(audit_operations.LIST_RECORDS, audit.list_records)
+    handlers.add(audit_operations.VERIFY_TRAIL, audit.verify)
+    handlers.add(audit_operations.EXPORT_TRAIL, audit.export)
 
 
 def _quotas(settings: Settings) -> Quotas:

@@ -2,7 +2,7 @@
 
 import asyncio
 import importlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -36,6 +36,9 @@ class GateTools:
     def __init__(self, gate: Gate, handlers: Handlers) -> None:
         self._gate = gate
         self._operations: dict[str, AnyOperation] = {operation.tool: operation for operation in handlers}
+
+    def __iter__(self) -> Iterator[AnyOperation]:
+        return iter(self._operations.values())
 
     def has(self, name: str) -> bool:
         """Whether there is such a tool."""

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from dragoman.context import Caller
 from dragoman.doors.a2a.card import Cards
@@ -118,8 +118,8 @@ class Calls:
         seen = call.last_event_id
         if task.terminal and (seen is None or seen >= task.seq):
             raise UnsupportedOperation("the task has ended, and nothing more will happen to it", state=task.state.value)
-        if seen is not None and seen < task.seq:
-            return self._replay(call.caller, task, seen)
+        if seen is not None:
+            return self._replay(call.caller, task, min(seen, task.seq))
         return self._events(call.caller, task, task_json(task), ended=False)
 
     async def extended_card(self, call: Call) -> Json:
@@ -146,7 +146,8 @@ class Calls:
     def _named(self, message: Json) -> AnyOperation | None:
         for part in message["parts"]:
             data = part["data"] if part["kind"] == "data" else None
-            if isinstance(data, dict) and isinstance(name := data.get("tool"), str):
+            name = cast("Json", data).get("tool") if isinstance(data, dict) else None
+            if isinstance(name, str):
                 return self._find_operation(name)
         return None
 

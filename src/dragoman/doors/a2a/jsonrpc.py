@@ -1,11 +1,12 @@
 """The JSON-RPC binding: one address, the method in the body."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, cast
 
 import orjson
 import structlog
 
-from dragoman.doors.a2a.calls import Calls
+from dragoman.doors.a2a.calls import Call, Calls
 from dragoman.doors.a2a.errors import (
     ContentTypeNotSupported,
     InvalidRequest,
@@ -35,23 +36,17 @@ class JsonRpc:
         rpc_id: str | int | float | None = None
         answered: Headers = []
         try:
-            if request.scope["method"] != "POST":
-                raise MethodNotAllowed(request.scope["method"], ["POST"])
-            if request.media_type not in _MEDIA_TYPES:
-                raise ContentTypeNotSupported("send application/json", media_type=request.media_type[:100])
+            _check_head(request)
             body = parse(await request.read())
             rpc_id = _read_id(body)
             method, params = _read_method(body)
             answered = request.negotiate()
             request.context.route = f"{request.scope['path']} {method}" if self._has(method) else request.scope["path"]
-            if (stream := self._calls.streams.get(method)) is not None:
-                events = await stream(request.call(params))
-            elif (answer := self._calls.answers.get(method)) is not None:
-                result = await answer(request.call(params))
+            if (stream := self._calls.streams.get(method)) is None:
+                result = await self._calls.answers.get(method, _unknown(method))(request.call(params))
                 await _send(send, answered, {"jsonrpc": "2.0", "id": rpc_id, "result": result})
                 return
-            else:
-                raise MethodNotFound(method)
+            events = await stream(request.call(params))
         except DragomanError as error:
             if wire_of(error).by_http:
                 raise
@@ -72,6 +67,22 @@ class JsonRpc:
 
     def _has(self, method: str) -> bool:
         return method in self._calls.answers or method in self._calls.streams
+
+
+def _check_head(request: Request) -> None:
+    """The media type before the body: what is not declared as JSON is not read as JSON."""
+    if request.scope["method"] != "POST":
+        raise MethodNotAllowed(request.scope["method"], ["POST"])
+    if request.media_type not in _MEDIA_TYPES:
+        raise ContentTypeNotSupported("send application/json", media_type=request.media_type[:100])
+
+
+def _unknown(method: str) -> Callable[[Call], Awaitable[Json]]:
+    async def refuse(call: Call) -> Json:
+        del call
+        raise MethodNotFound(method)
+
+    return refuse
 
 
 def _read_id(body: Any) -> str | int | float | None:

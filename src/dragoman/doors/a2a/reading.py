@@ -35,7 +35,10 @@ class Sent:
 
 
 class Reader:
-    """Takes fields out of an object and collects what is wrong with them. ProtoJSON's null is a field that is not there."""
+    """Takes fields out of an object and collects what is wrong with them.
+
+    In ProtoJSON null is the same as a field that is not there.
+    """
 
     def __init__(self, given: Any, where: str = "") -> None:
         self.complaints: list[FieldError] = []
@@ -174,11 +177,8 @@ def read_list(params: Any) -> tuple[Wanted, int | None, bool]:
             reader.complain("status", "must be one of the protocol's task states")
         states = tuple(state for state, shown in STATES.items() if shown == status)
     if (at := reader.text("statusTimestampAfter")) is not None:
-        try:
-            since = datetime.fromisoformat(at)
-            if since.tzinfo is None:
-                raise ValueError
-        except ValueError:
+        since = _moment(at)
+        if since is None:
             reader.complain("statusTimestampAfter", "must be a time such as 2026-01-31T12:00:00Z")
     if (token := reader.text("pageToken")) is not None:
         after = _read_page_token(token, reader)
@@ -196,13 +196,22 @@ def page_token(at: datetime, task_id: UUID) -> str:
 def _read_page_token(token: str, reader: Reader) -> tuple[datetime, UUID] | None:
     try:
         at, _, task_id = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode("ascii").partition(" ")
-        made = datetime.fromisoformat(at)
-        if made.tzinfo is None:
-            raise ValueError
-        return made, UUID(task_id)
-    except (ValueError, binascii.Error):
+        made = _moment(at)
+        after = (made, UUID(task_id)) if made is not None else None
+    except ValueError:
+        after = None
+    if after is None:
         reader.complain("pageToken", "must be the nextPageToken of a page before")
+    return after
+
+
+def _moment(text: str) -> datetime | None:
+    """A time that says where on earth it is."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
         return None
+    return at if at.tzinfo is not None else None
 
 
 def _read_parts(said: Reader, modes: Modes) -> list[Json]:

@@ -71,8 +71,9 @@ class Request:
         """The call that it carries.
 
         Raises:
-            InvalidInput: `Last-Event-ID` is not a number of ours.
+            InvalidInput: `Last-Event-ID` is not a number of ours, or something in the params cannot be kept.
         """
+        _check(params)
         last = self.headers.get(b"last-event-id", "").strip()
         if last and not (last.isascii() and last.isdigit() and len(last) < 10):
             raise InvalidInput.of("Last-Event-ID", "must be the id of an event of this stream")
@@ -102,21 +103,19 @@ class Request:
 
 
 def parse(body: bytes) -> Any:
-    """The JSON of a body, if it is something that can be kept.
+    """The JSON of a body.
 
     Raises:
         ParseFailed: it is not JSON.
-        InvalidInput: it has what neither PostgreSQL nor other programs can read.
     """
     try:
-        value = orjson.loads(body)
+        return orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise ParseFailed(f"the body is not JSON: {error}") from None
-    _check(value)
-    return value
 
 
 def _check(value: Any) -> None:
+    """Refuse what neither PostgreSQL nor other programs could read again."""
     waiting = [value]
     seen = 0
     while waiting:

@@ -29,6 +29,17 @@ class _Found:
     methods: dict[str, str]
     params: Json
 
+    def method(self, verb: str) -> str:
+        """The method of A2A for this verb of HTTP.
+
+        Raises:
+            MethodNotAllowed: there is none.
+        """
+        name = self.methods.get(verb)
+        if name is None:
+            raise MethodNotAllowed(verb, list(self.methods))
+        return name
+
 
 class RestBinding:
     """Finds the method by its address."""
@@ -43,9 +54,7 @@ class RestBinding:
         try:
             found = _find(request.scope["raw_path"].decode("latin-1").partition("?")[0][len(REST_PATH) :])
             request.context.route = REST_PATH + found.route
-            name = found.methods.get(request.scope["method"])
-            if name is None:
-                raise MethodNotAllowed(request.scope["method"], list(found.methods))
+            name = found.method(request.scope["method"])
             answered = request.negotiate()
             call = request.call(await self._params(request, found))
             stream: Callable[[Call], Awaitable[Events]] | None = self._calls.streams.get(name)
@@ -84,26 +93,28 @@ class RestBinding:
         return {**given, **found.params}
 
 
+_PLAIN: Final = {
+    "message:send": {"POST": "SendMessage"},
+    "message:stream": {"POST": "SendStreamingMessage"},
+    "extendedAgentCard": {"GET": "GetExtendedAgentCard"},
+    "tasks": {"GET": "ListTasks"},
+}
+_CONFIGS: Final = {"POST": "CreateTaskPushNotificationConfig", "GET": "ListTaskPushNotificationConfigs"}
+_CONFIG: Final = {"GET": "GetTaskPushNotificationConfig", "DELETE": "DeleteTaskPushNotificationConfig"}
+
+
 def _find(path: str) -> _Found:
     """The method of a path below ours."""
     match path.split("/")[1:]:
-        case ["message:send"]:
-            return _Found("/message:send", {"POST": "SendMessage"}, {})
-        case ["message:stream"]:
-            return _Found("/message:stream", {"POST": "SendStreamingMessage"}, {})
-        case ["extendedAgentCard"]:
-            return _Found("/extendedAgentCard", {"GET": "GetExtendedAgentCard"}, {})
-        case ["tasks"]:
-            return _Found("/tasks", {"GET": "ListTasks"}, {})
+        case [name] if name in _PLAIN:
+            return _Found(f"/{name}", _PLAIN[name], {})
         case ["tasks", name] if name:
             return _find_task(name)
         case ["tasks", name, "pushNotificationConfigs"] if name:
-            methods = {"POST": "CreateTaskPushNotificationConfig", "GET": "ListTaskPushNotificationConfigs"}
-            return _Found("/tasks/{id}/pushNotificationConfigs", methods, {"taskId": unquote(name)})
+            return _Found("/tasks/{id}/pushNotificationConfigs", _CONFIGS, {"taskId": unquote(name)})
         case ["tasks", name, "pushNotificationConfigs", config] if name and config:
-            methods = {"GET": "GetTaskPushNotificationConfig", "DELETE": "DeleteTaskPushNotificationConfig"}
             params: Json = {"taskId": unquote(name), "id": unquote(config)}
-            return _Found("/tasks/{id}/pushNotificationConfigs/{config}", methods, params)
+            return _Found("/tasks/{id}/pushNotificationConfigs/{config}", _CONFIG, params)
         case _:
             raise NotFound("path", f"{REST_PATH}{path}"[:200])
 

@@ -48,7 +48,7 @@ async def _pump(events: Events, send: Send, frame: Frame, fail: FrameError) -> N
                 await send({"type": "http.response.body", "body": body, "more_body": True})
         except DragomanError as error:
             await send({"type": "http.response.body", "body": _event(None, fail(error)), "more_body": True})
-        except Exception:  # the edge has no way to say it once the response has begun
+        except Exception:  # noqa: BLE001 - the edge has no way to say it once the response has begun
             _LOG.exception("a2a.stream_failed")
             await send({"type": "http.response.body", "body": _event(None, fail(Internal())), "more_body": True})
     await send({"type": "http.response.body", "body": b""})

@@ -1,4 +1,4 @@
-"""A task as A2A 1.0 shows it. The core keeps messages and parts as kit writes them; this is the one place that knows both."""
+"""A task as A2A 1.0 shows it. The core keeps messages and parts as kit writes them; here alone both are known."""
 
 from datetime import UTC, datetime
 from typing import Any, Final

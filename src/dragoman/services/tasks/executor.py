@@ -1,6 +1,6 @@
 """Doing the work: an operation that the message names, or a turn of the agent that is served."""
 
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from pydantic import JsonValue
@@ -13,7 +13,6 @@ from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.models import Json
 from dragoman.services.tasks.store import TaskStore, ThreadStore
 from dragoman.services.tasks.work import Job, Outcome, Tools
-
 
 # Where a skill finds the id and the metadata of the message it answers: `ctx.state.task().load("host.message", dict)`.
 MESSAGE = "host.message"
@@ -162,11 +161,11 @@ def _outcome(turn: kit.Turn, drafts: dict[str, kit.Artifact]) -> Outcome:
         case kit.InputRequired(message=message, slot=slot):
             return Outcome(State.INPUT_REQUIRED, turn.skill_id, _parts(message), slot={"value": slot.value})
         case kit.Failed(error=error, code=code, details=details):
-            shown = {"code": code or "SKILL_FAILED", "message": error, "details": details}
+            shown: Json = {"code": code or "SKILL_FAILED", "message": error, "details": details}
             return Outcome(State.FAILED, turn.skill_id, [{"kind": "text", "text": error}], error=shown)
         case kit.Rejected(reason=reason):
-            shown = {"code": "SKILL_REJECTED", "message": reason, "details": {}}
-            return Outcome(State.REJECTED, turn.skill_id, [{"kind": "text", "text": reason}], error=shown)
+            refusal: Json = {"code": "SKILL_REJECTED", "message": reason, "details": {}}
+            return Outcome(State.REJECTED, turn.skill_id, [{"kind": "text", "text": reason}], error=refusal)
 
 
 def _parts(content: kit.Content | None) -> list[Json] | None:
@@ -190,7 +189,8 @@ def find_tool_call(message: Json) -> tuple[str, Any] | None:
     for part in message["parts"]:
         data = part.get("data") if part.get("kind") == "data" else None
         if isinstance(data, dict) and "tool" in data:
-            if not isinstance(data["tool"], str):
+            call = cast("Json", data)
+            if not isinstance(call["tool"], str):
                 raise InvalidInput.of("tool", "must be the name of a tool")
-            return data["tool"], data.get("arguments", {})
+            return call["tool"], call.get("arguments", {})
     return None

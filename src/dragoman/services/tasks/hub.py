@@ -1,13 +1,13 @@
 """Who waits for what happens to a task: in this process at once, in others by a nudge.
 
-A write never issues NOTIFY itself (that lock is held through the flush and halves the commits of a database). Each process
-nudges the others right after its commits, on a connection of its own, many tasks in one message. Whoever is nudged reads
-the log from where it was; a sweep every second covers nudges that were lost.
+A write never issues NOTIFY itself (that lock is held through the flush and halves the commits of a database). Each
+process nudges the others right after its commits, on a connection of its own, many tasks in one message. Whoever is
+nudged reads the log from where it was; a sweep every second or two covers nudges that were lost.
 """
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from uuid import UUID
 
@@ -21,8 +21,8 @@ class Hub:
         self._nudged = asyncio.Event()
 
     @contextmanager
-    def follow(self, task_id: UUID) -> Iterator[asyncio.Event]:
-        """An event that is set whenever something may have happened; follow first, read second, and nothing is missed."""
+    def follow(self, task_id: UUID) -> Generator[asyncio.Event]:
+        """An event that is set when something may have happened; who follows first and reads second misses nothing."""
         signal = asyncio.Event()
         self._followers[task_id].add(signal)
         try:

@@ -14,8 +14,8 @@ Json = dict[str, Any]
 class Task:
     """How a task stands.
 
-    A message is `{id, role: user|agent, parts, metadata?}`, an artifact `{id, name, description?, parts}`; a part is one of
-    kit's. The error is `{code, message, details}`.
+    A message is `{id, role: user|agent, parts, metadata?, key?}` (the key is its sender's idempotency key), an artifact
+    `{id, name, description?, parts}`; a part is one of kit's. The error is `{code, message, details}`.
     """
 
     tenant_id: UUID

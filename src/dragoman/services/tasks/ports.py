@@ -1,4 +1,4 @@
-"""What a door may ask of tasks. Doors hold this and not the service, as they hold the gate and not what is behind it."""
+"""What a door may ask of tasks. Doors hold this and not the service, just as they hold the gate."""
 
 from collections.abc import AsyncGenerator
 from typing import Protocol

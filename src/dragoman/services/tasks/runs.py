@@ -1,7 +1,7 @@
 """The work that this process has in hand: started, watched, stored, cancelled, handed over.
 
-Work begins in memory. What ends within a moment is written once, with its whole history; what reports, asks, lasts, or is
-not waited for is stored first and leased to this process, so that another can take it over.
+Work begins in memory. What ends within a moment is written once, with its whole history; what reports, asks, lasts, or
+is not waited for is stored first and leased to this process, so that another can take it over.
 """
 
 import asyncio
@@ -87,7 +87,7 @@ class Run:
             outcome = failed(error)
         except DragomanError as error:
             outcome = failed(error)
-        except Exception:
+        except Exception:  # noqa: BLE001 - a worker loop: whatever happens, the task ends
             _LOG.exception("tasks.work_failed", task_id=str(task.id), skill=task.skill)
             outcome = failed(Internal())
         await self._settle(outcome)
@@ -113,6 +113,7 @@ class Run:
             if made["id"] not in outcome.shown
         ]
         events.append(status_event(task, outcome.state, message=message, error=outcome.error))
+        now = datetime.now(UTC)
         async with self._storing:
             if self._stored:
                 change = Change(
@@ -127,21 +128,22 @@ class Run:
                     slot=outcome.slot,
                     history=[message] if message else [],
                     artifacts=artifacts or None,
+                    status_at=now,
                 )
                 seq = await self._desk.writer.change(change)
                 if seq is None:
                     _LOG.warning("tasks.late", task_id=str(task.id), attempt=task.attempt, wanted=outcome.state.value)
                     return
+                task.seq = seq
             begun = _begun(task)
             task.state, task.message, task.error, task.slot = outcome.state, message, outcome.error, outcome.slot
-            task.skill, task.status_at = outcome.skill or task.skill, datetime.now(UTC)
+            task.skill, task.status_at = outcome.skill or task.skill, now
             task.artifacts = artifacts or task.artifacts
             if message:
                 task.history = [*task.history, message]
             if not self._stored:
                 await self._desk.writer.add(_birth(task, self._caller, begun + events))
-                seq, self._stored = len(begun) + len(events), True
-            task.seq = seq
+                task.seq, self._stored = len(begun) + len(events), True
         self._desk.hub.happened(task.id)
 
 
@@ -195,7 +197,7 @@ class Runs:
     async def _take_over(self, task: Task) -> None:
         dead = task.attempt > self._max_attempts
         to = State.DEAD_LETTER if dead else State.IN_PROGRESS
-        error = {"code": Internal.code, "message": f"given up after {self._max_attempts} attempts", "details": {}}
+        error: Json = {"code": Internal.code, "message": f"given up after {self._max_attempts} attempts", "details": {}}
         event = status_event(task, to, error=error if dead else None, reason=TAKEN_OVER)
         change = Change(
             task.tenant_id, task.id, [event], attempt=task.attempt, state=to.value, error=error if dead else None,
@@ -238,6 +240,7 @@ def _birth(task: Task, caller: Caller, events: list[Json], *, worker: UUID | Non
         caller=caller_json(caller),
         skill=task.skill,
         state=task.state.value,
+        status_at=task.status_at,
         message=task.message,
         error=task.error,
         slot=task.slot,

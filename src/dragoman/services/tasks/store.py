@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, LiteralString
 from uuid import UUID
 
@@ -19,17 +19,18 @@ _TERMINAL: LiteralString = "('succeeded', 'failed', 'rejected', 'cancelled', 'de
 
 ADD: LiteralString = """
 WITH given AS (
-    SELECT tenant_id, id, alias, context_id, owner, skill, state, worker, message::jsonb, error::jsonb, slot::jsonb,
-           history::jsonb, artifacts::jsonb, metadata::jsonb, caller::jsonb, events::jsonb
-    FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
-        $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::uuid[])
+    SELECT tenant_id, id, alias, context_id, owner, skill, state, status_at, worker, message::jsonb, error::jsonb,
+           slot::jsonb, history::jsonb, artifacts::jsonb, metadata::jsonb, caller::jsonb, events::jsonb
+    FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+        $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::uuid[],
+        $24::timestamptz[])
     AS g (tenant_id, id, alias, context_id, owner, skill, state, message, error, slot, history, artifacts, metadata,
-          caller, events, worker)
+          caller, events, worker, status_at)
 ), made AS (
-    INSERT INTO tasks (tenant_id, id, alias, context_id, owner, skill, state, message, error, slot, history, artifacts,
-                       metadata, caller, seq)
-    SELECT tenant_id, id, alias, context_id, owner, skill, state, message, error, slot, history, artifacts, metadata,
-           caller, jsonb_array_length(events) FROM given
+    INSERT INTO tasks (tenant_id, id, alias, context_id, owner, skill, state, status_at, message, error, slot, history,
+                       artifacts, metadata, caller, seq)
+    SELECT tenant_id, id, alias, context_id, owner, skill, state, status_at, message, error, slot, history, artifacts,
+           metadata, caller, jsonb_array_length(events) FROM given
 ), leased AS (
     INSERT INTO task_queue (task_id, tenant_id, worker, lease_until)
     SELECT id, tenant_id, worker, CASE WHEN worker IS NOT NULL THEN now() + $17::interval END FROM given
@@ -44,23 +45,24 @@ WITH given AS (
         context_expires_at = excluded.context_expires_at, expires_at = excluded.expires_at
 )
 INSERT INTO task_events (tenant_id, task_id, seq, body)
-SELECT g.tenant_id, g.id, e.seq, e.body FROM given g CROSS JOIN jsonb_array_elements(g.events) WITH ORDINALITY AS e (body, seq)"""
+SELECT g.tenant_id, g.id, e.seq, e.body
+FROM given g CROSS JOIN jsonb_array_elements(g.events) WITH ORDINALITY AS e (body, seq)"""
 
 # What is null stays. A change that names an attempt is that attempt's or nobody's: a late worker changes nothing.
 CHANGE: LiteralString = f"""
 WITH given AS (
-    SELECT tenant_id, id, attempt, expected, skill, state, worker, message::jsonb, error::jsonb, slot::jsonb, history::jsonb,
-           artifacts::jsonb, events::jsonb
-    FROM unnest($1::uuid[], $2::uuid[], $3::int[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
-        $10::text[], $11::uuid[], $13::text[], $16::text[])
-    AS g (tenant_id, id, attempt, state, message, error, slot, history, artifacts, events, worker,
-          expected, skill)
+    SELECT tenant_id, id, attempt, expected, skill, state, status_at, worker, message::jsonb, error::jsonb, slot::jsonb,
+           history::jsonb, artifacts::jsonb, events::jsonb
+    FROM unnest($1::uuid[], $2::uuid[], $3::int[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+        $9::text[], $10::text[], $11::uuid[], $13::text[], $16::text[], $17::timestamptz[])
+    AS g (tenant_id, id, attempt, state, message, error, slot, history, artifacts, events, worker, expected, skill,
+          status_at)
 ), moved AS (
     UPDATE tasks t SET
         seq = t.seq + jsonb_array_length(g.events),
         state = coalesce(g.state, t.state),
         skill = coalesce(g.skill, t.skill),
-        status_at = CASE WHEN g.state IS NULL THEN t.status_at ELSE now() END,
+        status_at = CASE WHEN g.state IS NULL THEN t.status_at ELSE g.status_at END,
         message = CASE WHEN g.state IS NULL THEN t.message ELSE g.message END,
         error = coalesce(g.error, t.error),
         slot = CASE WHEN g.state IS NULL THEN t.slot ELSE g.slot END,
@@ -72,7 +74,7 @@ WITH given AS (
     RETURNING t.tenant_id, t.id, t.seq, t.state, t.context_id, g.events, g.worker, g.history
 ), rested AS (
     DELETE FROM task_queue q USING moved m
-    WHERE q.task_id = m.id AND m.state IN ('succeeded', 'failed', 'rejected', 'cancelled', 'dead_letter', 'input_required')
+    WHERE q.task_id = m.id AND (m.state = 'input_required' OR m.state IN {_TERMINAL})
 ), leased AS (
     INSERT INTO task_queue (task_id, tenant_id, worker, lease_until)
     SELECT id, tenant_id, worker, CASE WHEN worker IS NOT NULL THEN now() + $12::interval END FROM moved
@@ -108,7 +110,7 @@ WHERE t.tenant_id = $1 AND ($2::text IS NULL OR t.context_id = $2) AND ($3::text
   AND ($4::timestamptz IS NULL OR t.status_at >= $4)"""
 
 HEARTBEAT: LiteralString = "UPDATE task_queue SET lease_until = now() + $2::interval WHERE worker = $1"
-# Every pick counts as an attempt, whatever state the task was left in: a task that kills its worker must come to an end.
+# Every pick counts as an attempt, whatever state the task was left in: one that kills its worker must come to an end.
 CLAIM: LiteralString = f"""
 WITH due AS (
     SELECT q.task_id FROM task_queue q
@@ -160,6 +162,7 @@ class Birth:
     owner: str
     caller: Json
     state: str
+    status_at: datetime
     events: list[Json]
     alias: str | None = None
     skill: str | None = None
@@ -174,7 +177,7 @@ class Birth:
 
 @dataclass(slots=True)
 class Change:
-    """What happened to a task. It is applied only in this attempt, and only from the expected state, where they are given."""
+    """What happened to a task; applied only in this attempt and from the expected state, where these are given."""
 
     tenant: UUID
     id: UUID
@@ -189,6 +192,7 @@ class Change:
     history: list[Json] = field(default_factory=list[Json])
     artifacts: list[Json] | None = None
     worker: UUID | None = None
+    status_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +234,7 @@ class CoreStore:
             [_text(messages) for _, messages in talks.values()],
             self._keeping.context,
             self._keeping.thread,
+            [birth.status_at for birth in births],
         )
 
     async def change(self, changes: Sequence[Change]) -> dict[UUID, int]:
@@ -248,6 +253,7 @@ class CoreStore:
             self._keeping.context,
             self._keeping.thread,
             [change.skill for change in changes],
+            [change.status_at for change in changes],
         )
         return {row["id"]: row["seq"] for row in rows}
 
