@@ -11,7 +11,7 @@ from dragoman import __version__
 from dragoman.addresses import BINDINGS
 from dragoman.app.tasks import GateTools, TaskCore, build_tasks
 from dragoman.doors.a2a.calls import Calls
-from dragoman.doors.a2a.card import CARD_PATH, REST_PATH, RPC_PATH, Cards
+from dragoman.doors.a2a.card import CARD_PATH, REST_PATH, RPC_PATHS, Cards
 from dragoman.doors.a2a.door import A2ADoor
 from dragoman.doors.rest.openapi import build_openapi
 from dragoman.doors.rest.routes import RestDoor
@@ -130,7 +130,7 @@ class Doors:
         path: str = scope["path"]
         if path.startswith("/api/"):
             await self._rest(scope, receive, send)
-        elif path in (RPC_PATH, CARD_PATH) or path.startswith(f"{REST_PATH}/"):
+        elif path in (*RPC_PATHS, CARD_PATH) or path.startswith(f"{REST_PATH}/"):
             await self._a2a(scope, receive, send)
         else:
             await self._site(scope, receive, send)

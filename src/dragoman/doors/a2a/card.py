@@ -16,6 +16,8 @@ from dragoman.operations import AnyOperation
 Json = dict[str, Any]
 CARD_PATH: Final = "/.well-known/agent-card.json"
 RPC_PATH: Final = "/a2a"
+# Some clients take the address of the card for a directory, and put a slash behind it.
+RPC_PATHS: Final = frozenset({RPC_PATH, f"{RPC_PATH}/"})
 REST_PATH: Final = "/a2a/rest"
 _TEXT: Final = "text/plain"
 _JSON: Final = "application/json"

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from email.utils import format_datetime
 
 from dragoman.doors.a2a.calls import Calls
-from dragoman.doors.a2a.card import CARD_PATH, RPC_PATH
+from dragoman.doors.a2a.card import CARD_PATH, RPC_PATH, RPC_PATHS
 from dragoman.doors.a2a.jsonrpc import JsonRpc
 from dragoman.doors.a2a.requests import Request
 from dragoman.doors.a2a.rest import RestBinding
@@ -25,7 +25,7 @@ class A2ADoor:
         """Answer one request."""
         request = Request.of(scope, receive)
         request.context.door = "a2a"
-        if scope["path"] == RPC_PATH:
+        if scope["path"] in RPC_PATHS:
             request.context.route = RPC_PATH
             await self._rpc.serve(request, send)
         elif scope["path"] == CARD_PATH:

@@ -7,6 +7,7 @@ import orjson
 import structlog
 
 from dragoman.doors.a2a.calls import Call, Calls
+from dragoman.doors.a2a.card import RPC_PATH
 from dragoman.doors.a2a.errors import (
     ContentTypeNotSupported,
     InvalidRequest,
@@ -41,7 +42,7 @@ class JsonRpc:
             rpc_id = _read_id(body)
             method, params = _read_method(body)
             answered = request.negotiate()
-            request.context.route = f"{request.scope['path']} {method}" if self._has(method) else request.scope["path"]
+            request.context.route = f"{RPC_PATH} {method}" if self._has(method) else RPC_PATH
             if (stream := self._calls.streams.get(method)) is None:
                 result = await self._calls.answers.get(method, _unknown(method))(request.call(params))
                 await _send(send, answered, {"jsonrpc": "2.0", "id": rpc_id, "result": result})

@@ -17,21 +17,24 @@ class Hub:
 
     def __init__(self) -> None:
         self._followers: dict[UUID, set[asyncio.Event]] = defaultdict(set)
+        self._tenants: dict[UUID, UUID] = {}
+        self._seqs: dict[UUID, int] = {}
         self._nudges: set[UUID] = set()
         self._nudged = asyncio.Event()
 
     @contextmanager
-    def follow(self, task_id: UUID) -> Generator[asyncio.Event]:
+    def follow(self, tenant: UUID, task_id: UUID) -> Generator[asyncio.Event]:
         """An event that is set when something may have happened; who follows first and reads second misses nothing."""
         signal = asyncio.Event()
         self._followers[task_id].add(signal)
+        self._tenants[task_id] = tenant
         try:
             yield signal
         finally:
             followers = self._followers[task_id]
             followers.discard(signal)
             if not followers:
-                del self._followers[task_id]
+                del self._followers[task_id], self._tenants[task_id]
 
     def happened(self, task_id: UUID) -> None:
         """Something was committed here: wake our own, and remember to nudge the others."""
@@ -43,6 +46,17 @@ class Hub:
         """Something was committed somewhere."""
         for signal in self._followers.get(task_id, ()):
             signal.set()
+
+    def followed(self) -> list[tuple[UUID, UUID]]:
+        """Tenant and id of the tasks that somebody follows."""
+        return [(self._tenants[task_id], task_id) for task_id in self._followers]
+
+    def swept(self, seqs: dict[UUID, int]) -> None:
+        """How far the logs are: wake those whose task has moved since the sweep before."""
+        for task_id, seq in seqs.items():
+            if self._seqs.get(task_id) != seq:
+                self.wake(task_id)
+        self._seqs = seqs
 
     def wake_all(self) -> None:
         """Something may have been missed."""

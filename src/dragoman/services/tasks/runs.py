@@ -180,7 +180,8 @@ class Runs:
                 await self._desk.core.heartbeat(self._desk.worker)
                 for task in await self._desk.core.claim(self._desk.worker, _CLAIM):
                     await self._take_over(task)
-                self._desk.hub.wake_all()
+                if followed := self._desk.hub.followed():
+                    self._desk.hub.swept(await self._desk.core.seqs(followed))
             except DragomanError as error:
                 _LOG.warning("tasks.beat_failed", reason=error.message)
             await asyncio.sleep(self._beat_s)

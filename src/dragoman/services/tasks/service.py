@@ -113,7 +113,7 @@ class TaskService:
 
         With `beat_s` there is a None whenever nothing has happened for so long.
         """
-        with self._hub.follow(task.id) as signal:
+        with self._hub.follow(task.tenant_id, task.id) as signal:
             while True:
                 signal.clear()
                 happenings = await self._store.events(caller.tenant, task.id, after)

@@ -123,6 +123,8 @@ WITH due AS (
 UPDATE tasks t SET attempt = t.attempt + 1 FROM mine
 WHERE t.tenant_id = mine.tenant_id AND t.id = mine.task_id AND t.state NOT IN {_TERMINAL}
 RETURNING {_TASK}"""
+SEQS: LiteralString = """
+SELECT t.id, t.seq FROM unnest($1::uuid[], $2::uuid[]) AS f (tenant_id, id) JOIN tasks t USING (tenant_id, id)"""
 ALIVE: LiteralString = "SELECT 1 FROM task_queue WHERE task_id = $1 AND worker = $2"
 RELEASE: LiteralString = "UPDATE task_queue SET worker = NULL, lease_until = NULL, run_at = now() WHERE worker = $1"
 
@@ -269,6 +271,13 @@ class CoreStore:
         """Empty conversations that have gone stale and forget those that are long gone; how many of each."""
         emptied = await self._db.execute(self._scope, EMPTY_THREADS)
         return emptied, await self._db.execute(self._scope, FORGET_THREADS)
+
+    async def seqs(self, tasks: Sequence[tuple[UUID, UUID]]) -> dict[UUID, int]:
+        """How far the logs of these tasks are; each is named by its tenant and its id."""
+        rows = await self._db.fetch(
+            self._scope, SEQS, [tenant for tenant, _ in tasks], [task_id for _, task_id in tasks]
+        )
+        return {row["id"]: row["seq"] for row in rows}
 
     async def alive(self, task_id: UUID, worker: UUID) -> bool:
         """Whether the task is still this process's to run."""
