@@ -1,7 +1,7 @@
 """A2A as a client speaks it, with a close look at every answer."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 from uuid import uuid4
@@ -88,7 +88,7 @@ class A2A:
         return self.call("GetTask", {"id": task_id, **fields})
 
     @contextmanager
-    def stream(self, method: str, params: Any, **headers: str) -> Iterator[Iterator[tuple[int, dict[str, Any]]]]:
+    def stream(self, method: str, params: Any, **headers: str) -> Generator[Iterator[tuple[int, dict[str, Any]]]]:
         """Events with their numbers, each checked."""
         body = {"jsonrpc": "2.0", "id": "s-1", "method": method, "params": params}
         with self.http.stream("POST", "/a2a", json=body, headers=headers) as response:

@@ -133,8 +133,7 @@ def test_any_json_is_data(a2a: A2A, data: Any) -> None:
 
 
 def test_fields_that_nobody_knows_are_passed_over(a2a: A2A) -> None:
-    call = text("hello") | {"x_custom": 1}
-    call["message"]["y"] = {"z": 1}
+    call = text("hello", y={"z": 1}) | {"x_custom": 1}
 
     assert "task" in a2a.call("SendMessage", call)
 

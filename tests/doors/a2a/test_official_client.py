@@ -1,5 +1,6 @@
 """The official Python client over both HTTP bindings: what it reads here, any A2A client reads."""
 
+# pyright: reportMissingImports=false
 from collections.abc import AsyncIterator
 from typing import Any
 from uuid import uuid4

@@ -3,7 +3,7 @@
 NOTIFY takes a lock on the whole database until its transaction is flushed. So it is never part of a transaction that
 writes: it follows, not waited for on disk, many names in one message, at most 200 messages a second.
 """
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # The driver has no types.
 
 import asyncio
