@@ -23,7 +23,7 @@ from dragoman.infra.auth.authority import Authority
 from dragoman.infra.db import Database, IdempotencyKeys, Scope
 from dragoman.infra.limits import Admission
 from dragoman.infra.telemetry import Metrics, SecurityEvents, Tracer
-from dragoman.operations import AnyOperation, Handlers, I, Input, O, Operation, Output
+from dragoman.operations import AnyOperation, Handlers, I, Input, O, Operation, Output, Passage
 from dragoman.services.audit.models import Outcome
 from dragoman.services.audit.trail import AuditTrail, Entry
 
@@ -93,6 +93,29 @@ class Gate:
             self._watch.metrics.operations.observe(operation.name, operation.skill, outcome, perf_counter() - started)
         return output
 
+    async def enter(self, operation: Passage, caller: Caller) -> None:
+        """The guards alone, for what a protocol carries by itself: a message, a stream.
+
+        Raises:
+            DragomanError: a guard refused.
+        """
+        if (request := current_request()) is not None:
+            request.operation = operation.name
+        await self._guards.admission.admit(caller, operation)
+        await self._authorise(operation, caller)
+
+    async def enter_ahead(self, operation: AnyOperation | Passage, caller: Caller) -> None:
+        """Count a run that follows within this request, so that it is refused before there is a trace of it.
+
+        The run itself is then not counted again, and decides by itself whether the caller may.
+
+        Raises:
+            DragomanError: the credential was revoked, or a limit is used up.
+        """
+        if (request := current_request()) is not None:
+            request.operation = operation.name
+        await self._guards.admission.admit_ahead(caller, operation)
+
     async def _run(
         self, operation: Operation[I, O], caller: Caller, given: I, key: str | None, request: RequestContext | None
     ) -> O:
@@ -110,7 +133,7 @@ class Gate:
             await self._record(operation, caller, Outcome.FAILED, error.code, error.message, given)
             raise
 
-    async def _authorise(self, operation: AnyOperation, caller: Caller) -> None:
+    async def _authorise(self, operation: AnyOperation | Passage, caller: Caller) -> None:
         refusal = self._guards.authority.refusal(caller, operation)
         if refusal is None:
             return
@@ -150,7 +173,7 @@ class Gate:
 
     async def _record(
         self,
-        operation: AnyOperation,
+        operation: AnyOperation | Passage,
         caller: Caller,
         outcome: Outcome,
         code: str,

@@ -114,6 +114,20 @@ class Operation(Generic[I, O]):
         return self.effect is not Effect.READ
 
 
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """Something that a protocol carries by itself, a message or a stream: the gate guards the way in, and no more."""
+
+    name: str
+    permission: str
+    rate_class: RateClass = RateClass.WORK
+
+    @property
+    def skill(self) -> str:
+        """The noun it belongs to."""
+        return self.name.partition(".")[0]
+
+
 Handler = Callable[[Caller, I], Awaitable[O]]
 AnyOperation = Operation[Any, Any]
 

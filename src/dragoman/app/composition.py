@@ -4,10 +4,15 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from uuid import UUID
 
 from dragoman import __version__
 from dragoman.addresses import BINDINGS
+from dragoman.app.tasks import GateTools, TaskCore, build_tasks
+from dragoman.doors.a2a.calls import Calls
+from dragoman.doors.a2a.card import CARD_PATH, REST_PATH, RPC_PATHS, Cards
+from dragoman.doors.a2a.door import A2ADoor
 from dragoman.doors.rest.openapi import build_openapi
 from dragoman.doors.rest.routes import RestDoor
 from dragoman.doors.rest.site import SITE_PATHS, Site
@@ -38,7 +43,7 @@ from dragoman.services.tenancy.tenants import TenantService
 from dragoman.services.tenancy.users import UserService
 
 PROBE_PATHS = frozenset({"/health", "/ready", "/metrics"})
-OPEN_PATHS = frozenset({"/", "/docs", "/openapi.json", "/openapi-3.0.json", "/.well-known/jwks.json"})
+OPEN_PATHS = frozenset({"/", "/docs", "/openapi.json", "/openapi-3.0.json", "/.well-known/jwks.json", CARD_PATH})
 OPEN_PREFIXES = ("/docs/",)
 
 
@@ -89,6 +94,7 @@ class Application:
     sealer: Sealer
     health: Health
     tracer: Tracer
+    tasks: TaskCore
     ready: bool = False
     jobs: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
@@ -97,6 +103,7 @@ class Application:
         await self.db.start()
         await self.core_db.start()
         await self.limiter.start()
+        await self.tasks.start()
         self.jobs = [asyncio.create_task(self.sealer.run()), asyncio.create_task(self.health.pulse())]
         self.ready = True
 
@@ -107,6 +114,7 @@ class Application:
             job.cancel()
         await asyncio.gather(*self.jobs, return_exceptions=True)
         with suppress(Exception):
+            await self.tasks.stop()
             await self.sealer.seal()
         await self.limiter.stop()
         await self.core_db.stop()
@@ -117,14 +125,18 @@ class Application:
 class Doors:
     """Hands a request to its door by the first part of its path."""
 
-    def __init__(self, rest: AsgiApp, site: AsgiApp) -> None:
+    def __init__(self, rest: AsgiApp, a2a: AsgiApp, site: AsgiApp) -> None:
         self._rest = rest
+        self._a2a = a2a
         self._site = site
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Find the door."""
-        if scope["path"].startswith("/api/"):
+        path: str = scope["path"]
+        if path.startswith("/api/"):
             await self._rest(scope, receive, send)
+        elif path in (*RPC_PATHS, CARD_PATH) or path.startswith(f"{REST_PATH}/"):
+            await self._a2a(scope, receive, send)
         else:
             await self._site(scope, receive, send)
 
@@ -136,7 +148,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring) -> Applica
     tracer = open_tracer(settings.otlp_endpoint or "", version=__version__)
     breakers = Breakers(metrics=metrics)
     db = Database(addresses.database_url, size=settings.database_pool)
-    core_db = Database(addresses.database_url, role=CORE_ROLE, size=2)
+    core_db = Database(addresses.database_url, role=CORE_ROLE, size=6)
 
     directory = Directory(db)
     copies = RevocationCopies(directory)
@@ -160,20 +172,18 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring) -> Applica
     heads_file = settings.data_dir / "audit" / "heads.jsonl"
     sealer = Sealer(SealStore(core_db), key=keyring.audit, heads_file=heads_file, mac_key=keyring.audit_mac)
     trail = AuditTrail(AuditStore(db), db, mac_key=keyring.audit_mac, new_id=new_id, wake=sealer.wake)
-    audit = AuditService(
-        AuditStore(db), public_key=keyring.audit.public_key(), mac_key=keyring.audit_mac, heads_file=heads_file
-    )
 
     handlers = Handlers()
     _bind_tenancy(handlers, db, copies, keyring, issuer)
-    handlers.add(audit_operations.LIST_RECORDS, audit.list_records)
-    handlers.add(audit_operations.VERIFY_TRAIL, audit.verify)
-    handlers.add(audit_operations.EXPORT_TRAIL, audit.export)
+    _bind_audit(handlers, db, keyring, heads_file)
 
     authority = Authority.open(settings.policy_dir)
     guards = Guards(admission=admission, authority=authority, keys=IdempotencyKeys(db), trail=trail)
     gate = Gate(handlers, guards, Watch(metrics=metrics, security=security, tracer=tracer), db)
 
+    tools = GateTools(gate, handlers)
+    tasks = build_tasks(settings, db, core_db, addresses.database_url, tools)
+    a2a = _a2a_door(settings, gate, tasks, tools, authority)
     health = Health(version=__version__, metrics=metrics, breakers=breakers.states)
     site = Site(
         health=health,
@@ -183,7 +193,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring) -> Applica
         ready=lambda: application.ready,
     )
     edge = Edge(
-        Doors(RestDoor(gate, BINDINGS), site),
+        Doors(RestDoor(gate, BINDINGS), a2a, site),
         _edge_rules(settings),
         authenticator=authenticator,
         admission=admission,
@@ -192,10 +202,22 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring) -> Applica
         tracer=tracer,
     )
     application = Application(
-        asgi=edge, db=db, core_db=core_db, limiter=limiter, sealer=sealer, health=health, tracer=tracer
+        asgi=edge, db=db, core_db=core_db, limiter=limiter, sealer=sealer, health=health, tracer=tracer, tasks=tasks
     )
     _register_checks(application)
     return application
+
+
+def _a2a_door(settings: Settings, gate: Gate, tasks: TaskCore, tools: GateTools, authority: Authority) -> A2ADoor:
+    cards = Cards(
+        tools,
+        tasks.agent,
+        version=__version__,
+        may=lambda caller, operation: authority.refusal(caller, operation) is None,
+    )
+    # A blocking send answers with the task as it is before the edge would cut it off.
+    longest_wait_s = settings.request_timeout_s * 0.9
+    return A2ADoor(Calls(gate, tasks.service, find_operation=tools.find, cards=cards, longest_wait_s=longest_wait_s))
 
 
 def make_issuer(settings: Settings, keyring: Keyring) -> Issuer:
@@ -235,12 +257,22 @@ def _bind_tenancy(
     handlers.add(tenancy.REVOKE_KEY, keys.revoke)
 
 
+def _bind_audit(handlers: Handlers, db: Database, keyring: Keyring, heads_file: Path) -> None:
+    audit = AuditService(
+        AuditStore(db), public_key=keyring.audit.public_key(), mac_key=keyring.audit_mac, heads_file=heads_file
+    )
+    handlers.add(audit_operations.LIST_RECORDS, audit.list_records)
+    handlers.add(audit_operations.VERIFY_TRAIL, audit.verify)
+    handlers.add(audit_operations.EXPORT_TRAIL, audit.export)
+
+
 def _quotas(settings: Settings) -> Quotas:
     limits = settings.limits
     return Quotas(
         ip=limits.ip_per_min,
         user=limits.user_per_min,
         tenant=limits.tenant_per_min,
+        a2a_tenant=limits.a2a_tenant_per_min,
         skills=limits.skill_per_min,
         poll_factor=limits.poll_factor,
         plan_factors={"free": limits.free_factor, "standard": 1, "enterprise": limits.enterprise_factor},

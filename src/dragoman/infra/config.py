@@ -134,6 +134,7 @@ class Settings(BaseModel):
     )
     llm: str | None = Field(None, pattern=r"^[\w-]+:\S+$", description="Model as provider:model; none when unset.")
     llm_base_url: HttpUrl | None = Field(None, description="Address of an OpenAI-compatible model server.")
+    agent: str | None = Field(None, description="An agent written with kit, as module:name; served beside the tools.")
     grpc_port: int = Field(0, ge=0, le=65535, description="gRPC port; 0 picks a free one.")
     limits: Limits = Limits.model_construct()
     threads: Threads = Threads.model_construct()

@@ -4,6 +4,7 @@ from dragoman.infra.db.database import APP_ROLE, CORE_ROLE, Database, Scope, Uni
 from dragoman.infra.db.idempotency import IdempotencyKeys
 from dragoman.infra.db.installation import find_foreign_key
 from dragoman.infra.db.migrator import MigrationError, migrate
+from dragoman.infra.db.signals import Signals
 
 __all__ = [
     "APP_ROLE",
@@ -12,6 +13,7 @@ __all__ = [
     "IdempotencyKeys",
     "MigrationError",
     "Scope",
+    "Signals",
     "UniqueViolated",
     "find_foreign_key",
     "migrate",

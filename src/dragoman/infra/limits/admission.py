@@ -1,5 +1,6 @@
 """Which limits a request has to pass: by address for strangers, by principal, tenant and skill for callers."""
 
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,6 +13,9 @@ from dragoman.infra.limits.verdict import Limit, Verdict
 from dragoman.infra.telemetry import Metrics, SecurityEvents
 
 _MOST_KEPT = 10_000
+_A2A = "a2a"
+# What was counted before it runs, in the request that it runs for and in the tasks which that request starts.
+_AHEAD: ContextVar[list["Metered"] | None] = ContextVar("dragoman_counted_ahead", default=None)
 
 
 class Metered(Protocol):
@@ -38,6 +42,7 @@ class Quotas:
     skills: dict[str, int]
     poll_factor: int
     plan_factors: dict[str, float]
+    a2a_tenant: int = 100
 
 
 class Admission:
@@ -57,6 +62,10 @@ class Admission:
             Unauthenticated: the credential was revoked.
             RateLimited: one of the limits is used up; none of them was counted.
         """
+        ahead = _AHEAD.get()
+        if ahead and ahead[0] is asked:
+            ahead.clear()
+            return
         partition, limits = self._limits(caller, asked)
         verdict = await self._limiter.check(
             partition, limits, Revocable(caller.credential, caller.subject, caller.issued_at)
@@ -65,6 +74,15 @@ class Admission:
             self._security.rejected_credentials("revoked", credential_id=caller.credential)
             raise Unauthenticated("revoked")
         self._settle(verdict, str(caller.tenant), asked.skill if asked else "")
+
+    async def admit_ahead(self, caller: Caller, asked: Metered) -> None:
+        """Let a caller in for what is about to run; its own `admit` then finds it counted, once.
+
+        Raises:
+            Unauthenticated, RateLimited: as `admit`.
+        """
+        await self.admit(caller, asked)
+        _AHEAD.set([asked])
 
     async def admit_stranger(self, ip: str) -> None:
         """Let somebody in who has shown no valid credentials.
@@ -87,7 +105,9 @@ class Admission:
 
     def _limits(self, caller: Caller, asked: Metered | None) -> tuple[str, tuple[Limit, ...]]:
         skill, rate_class = (asked.skill, asked.rate_class) if asked else ("", "work")
-        who = (str(caller.tenant), caller.subject, caller.plan, skill, rate_class)
+        request = current_request()
+        door = request.door if request is not None else ""
+        who = (str(caller.tenant), caller.subject, caller.plan, skill, rate_class, door)
         if (kept := self._kept.get(who)) is not None:
             return kept
         quotas = self._quotas
@@ -99,6 +119,9 @@ class Admission:
             Limit(f"{prefix}user", f"{prefix}user:{caller.subject}", quotas.user * times),
             Limit(f"{prefix}tenant", f"{prefix}tenant", tenant_quota),
         ]
+        if door == _A2A:
+            a2a_quota = max(1, int(quotas.a2a_tenant * quotas.plan_factors.get(caller.plan, 1) * times))
+            limits.append(Limit(f"{prefix}a2a-tenant", f"{prefix}a2a-tenant", a2a_quota))
         if (skill_quota := quotas.skills.get(skill)) is not None:
             limits.append(Limit(f"{prefix}skill:{skill}", f"{prefix}skill:{skill}", skill_quota * times))
         if len(self._kept) >= _MOST_KEPT:

@@ -1,0 +1,152 @@
+"""Puts the task core together: what runs in this process, what it writes, how it hears of others."""
+
+import asyncio
+import importlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import structlog
+from pydantic import ValidationError
+
+from dragoman import kit
+from dragoman.context import Caller
+from dragoman.errors import FieldError, InvalidInput, NotFound
+from dragoman.gate import Gate
+from dragoman.infra.config import ConfigError, Settings
+from dragoman.infra.db import Database, Signals
+from dragoman.infra.ids import new_id
+from dragoman.operations import AnyOperation, Handlers
+from dragoman.services.tasks.executor import TaskExecutor
+from dragoman.services.tasks.hub import Hub
+from dragoman.services.tasks.runs import Desk, Runs
+from dragoman.services.tasks.service import TaskService
+from dragoman.services.tasks.store import CoreStore, Keeping, TaskStore, ThreadStore
+from dragoman.services.tasks.writer import TaskWriter
+
+_LOG = structlog.get_logger(__name__)
+_CHANNEL = "dragoman_tasks"
+
+
+class GateTools:
+    """Every operation as a tool: its name, its input, the same guards."""
+
+    def __init__(self, gate: Gate, handlers: Handlers) -> None:
+        self._gate = gate
+        self._operations: dict[str, AnyOperation] = {operation.tool: operation for operation in handlers}
+
+    def __iter__(self) -> Iterator[AnyOperation]:
+        return iter(self._operations.values())
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a tool."""
+        return name in self._operations
+
+    def find(self, name: str) -> AnyOperation | None:
+        """The operation of this name."""
+        return self._operations.get(name)
+
+    async def run(self, caller: Caller, name: str, arguments: Any, *, key: str | None) -> Any:
+        """The tool's output as JSON."""
+        operation = self._operations.get(name)
+        if operation is None:
+            raise NotFound("tool", name)
+        try:
+            given = operation.input.model_validate(arguments)
+        except ValidationError as error:
+            complaints = [
+                FieldError(field=".".join(map(str, item["loc"])) or "arguments", message=item["msg"])
+                for item in error.errors(include_url=False, include_context=False, include_input=False)
+            ]
+            raise InvalidInput(complaints) from None
+        output = await self._gate.run(operation, caller, given, idempotency_key=key if operation.writes else None)
+        return output.model_dump(mode="json")
+
+
+@dataclass(slots=True)
+class TaskCore:
+    """The tasks of this process: to be started after the database, and stopped before it."""
+
+    service: TaskService
+    agent: kit.Agent | None
+    runs: Runs
+    hub: Hub
+    core: CoreStore
+    signals: Signals
+    cleanup_s: float
+    jobs: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
+
+    async def start(self) -> None:
+        """Take up what is due, and listen."""
+        self.jobs = [
+            asyncio.create_task(self.runs.beat()),
+            asyncio.create_task(self.signals.send(self._nudges)),
+            asyncio.create_task(self.signals.receive(self._heard, self.hub.wake_all)),
+            asyncio.create_task(self._clean()),
+        ]
+
+    async def stop(self) -> None:
+        """Give back what is unfinished."""
+        for job in self.jobs:
+            job.cancel()
+        await asyncio.gather(*self.jobs, return_exceptions=True)
+        await self.runs.stop()
+
+    async def _nudges(self) -> Iterable[str]:
+        return [str(task_id) for task_id in await self.hub.take_nudges()]
+
+    def _heard(self, names: Iterable[str]) -> None:
+        for name in names:
+            task_id = UUID(name)
+            self.hub.wake(task_id)
+            if self.runs.find(task_id) is not None:
+                check = asyncio.ensure_future(self.runs.look_at(task_id))
+                check.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    async def _clean(self) -> None:
+        while True:
+            await asyncio.sleep(self.cleanup_s)
+            emptied, forgotten = await self.core.clean()
+            _LOG.info("threads.cleaned", emptied=emptied, forgotten=forgotten)
+
+
+def build_tasks(settings: Settings, db: Database, core_db: Database, url: str, tools: GateTools) -> TaskCore:
+    """The task core, with the agent that the settings name."""
+    agent = load_agent(settings.agent) if settings.agent else None
+    keeping = Keeping(
+        context=timedelta(seconds=settings.threads.context_ttl_s), thread=timedelta(seconds=settings.threads.ttl_s)
+    )
+    core, store, threads, hub, worker = CoreStore(core_db, keeping), TaskStore(db), ThreadStore(db), Hub(), new_id()
+    writer = TaskWriter(core)
+    executor = TaskExecutor(tools, agent, store=store, threads=threads, thread_bytes=settings.threads.max_bytes)
+    desk = Desk(worker=worker, core=core, writer=writer, hub=hub, executor=executor, new_id=new_id)
+    runs = Runs(desk, max_attempts=settings.tasks.max_attempts)
+    service = TaskService(
+        store=store,
+        threads=threads,
+        writer=writer,
+        hub=hub,
+        runs=runs,
+        worker=worker,
+        new_id=new_id,
+        thread_bytes=settings.threads.max_bytes,
+    )
+    return TaskCore(service, agent, runs, hub, core, Signals(url, _CHANNEL), settings.threads.cleanup_s)
+
+
+def load_agent(name: str) -> kit.Agent:
+    """The agent that `module:name` names.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    module_name, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module_name), attribute or "agent")
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"DRAGOMAN_AGENT: cannot load {name!r}: {error}") from error
+    if not isinstance(found, kit.Agent):
+        raise ConfigError(f"DRAGOMAN_AGENT: {name!r} is a {type(found).__name__}, not a kit Agent")
+    return found

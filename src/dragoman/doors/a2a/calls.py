@@ -1,0 +1,175 @@
+"""The methods of A2A, whichever binding carries them: read, ask the gate, ask the core, show."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from dragoman.context import Caller
+from dragoman.doors.a2a.card import Cards
+from dragoman.doors.a2a.errors import PushNotSupported, UnsupportedOperation
+from dragoman.doors.a2a.reading import Reader, Sent, page_token, read_list, read_send
+from dragoman.doors.a2a.wire import event_json, task_json
+from dragoman.gate import Gate
+from dragoman.operations import AnyOperation
+from dragoman.services.tasks.models import Json, Task
+from dragoman.services.tasks.operations import CANCEL_TASK, FOLLOW_TASK, GET_TASK, LIST_TASKS, SEND_MESSAGE
+from dragoman.services.tasks.ports import Tasks
+
+BEAT_S: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call: who asks, for what, and what its headers add."""
+
+    caller: Caller
+    params: Any
+    base_url: str = ""
+    idempotency_key: str | None = None
+    last_event_id: int | None = None
+
+
+# An event with its number; None where nothing happened for a while, and the line is to be kept alive.
+Events = AsyncGenerator[tuple[int, Json] | None]
+
+
+class Calls:
+    """Every method takes a call; those of STREAMS give events, the others an answer."""
+
+    def __init__(
+        self,
+        gate: Gate,
+        tasks: Tasks,
+        *,
+        find_operation: Callable[[str], AnyOperation | None],
+        cards: Cards,
+        longest_wait_s: float,
+    ) -> None:
+        self._gate = gate
+        self._tasks = tasks
+        self._find_operation = find_operation
+        self.cards = cards
+        self._longest_wait_s = longest_wait_s
+        self.answers: dict[str, Callable[[Call], Awaitable[Json]]] = {
+            "SendMessage": self.send,
+            "GetTask": self.get,
+            "ListTasks": self.page,
+            "CancelTask": self.cancel,
+            "GetExtendedAgentCard": self.extended_card,
+            "CreateTaskPushNotificationConfig": self.push,
+            "GetTaskPushNotificationConfig": self.push,
+            "ListTaskPushNotificationConfigs": self.push,
+            "DeleteTaskPushNotificationConfig": self.push,
+        }
+        self.streams: dict[str, Callable[[Call], Awaitable[Events]]] = {
+            "SendStreamingMessage": self.stream,
+            "SubscribeToTask": self.subscribe,
+        }
+
+    async def send(self, call: Call) -> Json:
+        """Send a message; the task, when it rests or when the sender does not wait."""
+        sent = self._read(call, self._longest_wait_s)
+        await self._enter(call.caller, sent)
+        task = await self._tasks.send(call.caller, sent.incoming)
+        return {"task": task_json(task, history_length=sent.history_length)}
+
+    async def stream(self, call: Call) -> Events:
+        """Send a message and follow what comes of it."""
+        sent = self._read(call, 0)
+        await self._enter(call.caller, sent)
+        task = await self._tasks.send(call.caller, sent.incoming)
+        first = task_json(task, history_length=sent.history_length)
+        return self._events(call.caller, task, first, ended=task.resting)
+
+    async def get(self, call: Call) -> Json:
+        """How a task stands."""
+        reader = Reader(call.params)
+        ref, history_length = reader.text("id", required=True), reader.number("historyLength", least=0)
+        reader.settle()
+        await self._gate.enter(GET_TASK, call.caller)
+        return task_json(await self._tasks.get(call.caller, ref or ""), history_length=history_length)
+
+    async def page(self, call: Call) -> Json:
+        """A page of tasks, the latest first."""
+        wanted, history_length, with_artifacts = read_list(call.params)
+        await self._gate.enter(LIST_TASKS, call.caller)
+        found, total = await self._tasks.page(call.caller, wanted)
+        shown = found[: wanted.limit]
+        more = len(found) > wanted.limit
+        return {
+            "tasks": [task_json(task, history_length=history_length, artifacts=with_artifacts) for task in shown],
+            "nextPageToken": page_token(shown[-1].status_at, shown[-1].id) if more else "",
+            "pageSize": wanted.limit,
+            "totalSize": total,
+        }
+
+    async def cancel(self, call: Call) -> Json:
+        """End a task."""
+        ref = _read_id(call.params)
+        await self._gate.enter(CANCEL_TASK, call.caller)
+        return task_json(await self._tasks.cancel(call.caller, ref))
+
+    async def subscribe(self, call: Call) -> Events:
+        """Follow a task: how it stands, then what happens; from `Last-Event-ID` on where that is given."""
+        ref = _read_id(call.params)
+        await self._gate.enter(FOLLOW_TASK, call.caller)
+        task = await self._tasks.get(call.caller, ref)
+        seen = call.last_event_id
+        if task.terminal and (seen is None or seen >= task.seq):
+            raise UnsupportedOperation("the task has ended, and nothing more will happen to it", state=task.state.value)
+        if seen is not None:
+            return self._replay(call.caller, task, min(seen, task.seq))
+        return self._events(call.caller, task, task_json(task), ended=False)
+
+    async def extended_card(self, call: Call) -> Json:
+        """The card for this caller."""
+        await self._gate.enter_ahead(GET_TASK, call.caller)
+        return self.cards.extended(call.base_url, call.caller)
+
+    async def push(self, call: Call) -> Json:
+        """Push notifications are not offered yet, and the card says so."""
+        await self._gate.enter_ahead(GET_TASK, call.caller)
+        raise PushNotSupported
+
+    def _read(self, call: Call, wait_s: float) -> Sent:
+        return read_send(call.params, self.cards.modes, key=call.idempotency_key, wait_s=wait_s)
+
+    async def _enter(self, caller: Caller, sent: Sent) -> None:
+        """A message that names an operation is counted as that, and its task says whether the caller may."""
+        operation = self._named(sent.incoming.message)
+        if operation is None:
+            await self._gate.enter(SEND_MESSAGE, caller)
+        else:
+            await self._gate.enter_ahead(operation, caller)
+
+    def _named(self, message: Json) -> AnyOperation | None:
+        for part in message["parts"]:
+            data = part["data"] if part["kind"] == "data" else None
+            name = cast("Json", data).get("tool") if isinstance(data, dict) else None
+            if isinstance(name, str):
+                return self._find_operation(name)
+        return None
+
+    async def _events(self, caller: Caller, task: Task, first: Json, *, ended: bool) -> Events:
+        yield task.seq, {"task": first}
+        if ended:
+            return
+        async with aclosing(self._replay(caller, task, task.seq)) as events:
+            async for event in events:
+                yield event
+
+    async def _replay(self, caller: Caller, task: Task, after: int) -> Events:
+        async with aclosing(self._tasks.follow(caller, task, after, beat_s=BEAT_S)) as happenings:
+            async for happening in happenings:
+                if happening is None:
+                    yield None
+                elif (event := event_json(happening, task)) is not None:
+                    yield happening.seq, event
+
+
+def _read_id(params: Any) -> str:
+    reader = Reader(params)
+    ref = reader.text("id", required=True)
+    reader.settle()
+    return ref or ""

@@ -1,0 +1,168 @@
+"""The agent card: written from what is registered, so that it cannot promise anything else."""
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from dragoman import kit
+from dragoman.context import Caller
+from dragoman.doors.a2a.negotiation import TOOLS_EXTENSION, VERSION
+from dragoman.doors.a2a.reading import Modes
+from dragoman.operations import AnyOperation
+
+Json = dict[str, Any]
+CARD_PATH: Final = "/.well-known/agent-card.json"
+RPC_PATH: Final = "/a2a"
+# Some clients take the address of the card for a directory, and put a slash behind it.
+RPC_PATHS: Final = frozenset({RPC_PATH, f"{RPC_PATH}/"})
+REST_PATH: Final = "/a2a/rest"
+_TEXT: Final = "text/plain"
+_JSON: Final = "application/json"
+_MOST_KEPT: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """The public card, ready to be sent."""
+
+    body: bytes
+    etag: str
+
+
+class Cards:
+    """Makes cards: one for everybody, and one for each caller with what that caller may do."""
+
+    def __init__(
+        self,
+        operations: Iterable[AnyOperation],
+        agent: kit.Agent | None,
+        *,
+        version: str,
+        may: Callable[[Caller, AnyOperation], bool],
+    ) -> None:
+        self._operations = operations
+        self._agent = agent
+        self._version = version
+        self._may = may
+        self._kept: dict[str, Card] = {}
+        skills = agent.skills if agent else ()
+        self.modes = Modes(
+            read=frozenset({_TEXT, _JSON}).union(*(skill.info.input_modes for skill in skills)),
+            written=frozenset({_TEXT, _JSON}).union(*(skill.info.output_modes for skill in skills)),
+        )
+
+    def public(self, base_url: str) -> Card:
+        """For everybody, with the addresses under which the server was asked."""
+        kept = self._kept.get(base_url)
+        if kept is None:
+            body = orjson.dumps(self._card(base_url, list(self._operations)))
+            kept = Card(body, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.pop(next(iter(self._kept)))
+            self._kept[base_url] = kept
+        return kept
+
+    def extended(self, base_url: str, caller: Caller) -> Json:
+        """For one caller: nothing that it would be refused."""
+        return self._card(base_url, [one for one in self._operations if self._may(caller, one)])
+
+    def _card(self, base_url: str, operations: list[AnyOperation]) -> Json:
+        agent = self._agent
+        tools = [_operation_tool(operation) for operation in operations]
+        skills = _operation_skills(operations)
+        for skill in agent.skills if agent else ():
+            tools += [_kit_tool(skill, tool) for tool in skill.tools]
+            skills.append(_kit_skill(skill))
+        return {
+            "name": agent.name if agent else "Dragoman",
+            "description": agent.description
+            if agent
+            else "One governed back-end for AI agents: operations as tools, behind one set of guards.",
+            "version": agent.version if agent else self._version,
+            "supportedInterfaces": [
+                {"url": f"{base_url}{RPC_PATH}", "protocolBinding": "JSONRPC", "protocolVersion": VERSION},
+                {"url": f"{base_url}{REST_PATH}", "protocolBinding": "HTTP+JSON", "protocolVersion": VERSION},
+            ],
+            "capabilities": {
+                "streaming": True,
+                "pushNotifications": False,
+                "extendedAgentCard": True,
+                "extensions": [_tools_extension(tools)],
+            },
+            "securitySchemes": {
+                "bearer": {"httpAuthSecurityScheme": {"scheme": "Bearer", "bearerFormat": "JWT"}},
+                "apiKey": {"apiKeySecurityScheme": {"location": "header", "name": "X-API-Key"}},
+            },
+            "securityRequirements": [{"schemes": {"bearer": {"list": []}}}, {"schemes": {"apiKey": {"list": []}}}],
+            "defaultInputModes": sorted(self.modes.read),
+            "defaultOutputModes": sorted(self.modes.written),
+            "skills": skills,
+            "documentationUrl": f"{base_url}/docs",
+        }
+
+
+def _tools_extension(tools: list[Json]) -> Json:
+    return {
+        "uri": TOOLS_EXTENSION,
+        "description": 'A message with a data part {"tool": name, "arguments": {...}} goes straight to that tool.',
+        "required": False,
+        "params": {"tools": tools},
+    }
+
+
+def _operation_tool(operation: AnyOperation) -> Json:
+    return {
+        "name": operation.tool,
+        "skill": operation.skill,
+        "description": operation.description or operation.summary,
+        "permission": operation.permission,
+        "inputSchema": operation.input.model_json_schema(),
+        "outputSchema": operation.output.model_json_schema(),
+    }
+
+
+def _operation_skills(operations: list[AnyOperation]) -> list[Json]:
+    by_noun: dict[str, list[AnyOperation]] = {}
+    for operation in operations:
+        by_noun.setdefault(operation.skill, []).append(operation)
+    return [
+        {
+            "id": noun,
+            "name": noun.capitalize(),
+            "description": f"{noun.capitalize()}: {'; '.join(operation.summary for operation in group)}.",
+            "tags": [noun, "tools"],
+            "examples": [
+                orjson.dumps({"tool": operation.tool, "arguments": operation.example}).decode()
+                for operation in group
+                if operation.example
+            ],
+            "inputModes": [_JSON],
+            "outputModes": [_JSON],
+        }
+        for noun, group in by_noun.items()
+    ]
+
+
+def _kit_tool(skill: kit.Skill, tool: kit.Tool) -> Json:
+    return {
+        "name": tool.name,
+        "skill": skill.id,
+        "description": tool.description,
+        "inputSchema": tool.input_schema,
+    }
+
+
+def _kit_skill(skill: kit.Skill) -> Json:
+    info = skill.info
+    return {
+        "id": info.id,
+        "name": info.name,
+        "description": info.description,
+        "tags": list(info.tags) or [info.id],
+        "examples": list(info.examples),
+        "inputModes": list(info.input_modes),
+        "outputModes": list(info.output_modes),
+    }

@@ -1,0 +1,120 @@
+"""The JSON-RPC binding: one address, the method in the body."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, cast
+
+import orjson
+import structlog
+
+from dragoman.doors.a2a.calls import Call, Calls
+from dragoman.doors.a2a.card import RPC_PATH
+from dragoman.doors.a2a.errors import (
+    ContentTypeNotSupported,
+    InvalidRequest,
+    MethodNotFound,
+    to_rpc_error,
+    wire_of,
+)
+from dragoman.doors.a2a.requests import Headers, Json, Request, parse
+from dragoman.doors.a2a.streaming import send_events
+from dragoman.errors import DragomanError, Internal, MethodNotAllowed
+from dragoman.infra.edge import Send
+
+_LOG = structlog.get_logger(__name__)
+_JSON: Final = (b"content-type", b"application/json")
+_FRESH: Final = (b"cache-control", b"no-store")
+_MEDIA_TYPES: Final = frozenset({"application/json", "application/a2a+json"})
+
+
+class JsonRpc:
+    """Answers with HTTP 200 whatever becomes of the call, except where HTTP itself has the better word."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def serve(self, request: Request, send: Send) -> None:
+        """Answer one request."""
+        rpc_id: str | int | float | None = None
+        answered: Headers = []
+        try:
+            _check_head(request)
+            body = parse(await request.read())
+            rpc_id = _read_id(body)
+            method, params = _read_method(body)
+            answered = request.negotiate()
+            request.context.route = f"{RPC_PATH} {method}" if self._has(method) else RPC_PATH
+            if (stream := self._calls.streams.get(method)) is None:
+                result = await self._calls.answers.get(method, _unknown(method))(request.call(params))
+                await _send(send, answered, {"jsonrpc": "2.0", "id": rpc_id, "result": result})
+                return
+            events = await stream(request.call(params))
+        except DragomanError as error:
+            if wire_of(error).by_http:
+                raise
+            await _send(send, answered, _failure(rpc_id, error))
+            return
+        except Exception:  # noqa: BLE001 - an edge: nothing unforeseen may reach the wire
+            _LOG.exception("a2a.call_failed")
+            await _send(send, answered, _failure(rpc_id, Internal()))
+            return
+        await send_events(
+            events,
+            request.receive,
+            send,
+            answered,
+            frame=lambda result: {"jsonrpc": "2.0", "id": rpc_id, "result": result},
+            fail=lambda error: _failure(rpc_id, error),
+        )
+
+    def _has(self, method: str) -> bool:
+        return method in self._calls.answers or method in self._calls.streams
+
+
+def _check_head(request: Request) -> None:
+    """The media type before the body: what is not declared as JSON is not read as JSON."""
+    if request.scope["method"] != "POST":
+        raise MethodNotAllowed(request.scope["method"], ["POST"])
+    if request.media_type not in _MEDIA_TYPES:
+        raise ContentTypeNotSupported("send application/json", media_type=request.media_type[:100])
+
+
+def _unknown(method: str) -> Callable[[Call], Awaitable[Json]]:
+    async def refuse(call: Call) -> Json:
+        del call
+        raise MethodNotFound(method)
+
+    return refuse
+
+
+def _read_id(body: Any) -> str | int | float | None:
+    rpc_id = cast("Json", body).get("id") if isinstance(body, dict) else None
+    return rpc_id if isinstance(rpc_id, str | int | float) and not isinstance(rpc_id, bool) else None
+
+
+def _read_method(body: Any) -> tuple[str, Any]:
+    if isinstance(body, list):
+        raise InvalidRequest("batches are not served; send one request at a time")
+    if not isinstance(body, dict):
+        raise InvalidRequest("a request is an object")
+    request = cast("Json", body)
+    if request.get("jsonrpc") != "2.0":
+        raise InvalidRequest('jsonrpc must be "2.0"')
+    given = request.get("id")
+    if given is not None and (isinstance(given, bool) or not isinstance(given, str | int | float)):
+        raise InvalidRequest("id must be text or a number")
+    method = request.get("method")
+    if not isinstance(method, str) or not method:
+        raise InvalidRequest("method must be text")
+    params = request.get("params")
+    return method, {} if params is None else params
+
+
+def _failure(rpc_id: str | float | None, error: DragomanError) -> Json:
+    return {"jsonrpc": "2.0", "id": rpc_id, "error": to_rpc_error(error)}
+
+
+async def _send(send: Send, answered: Headers, body: Json) -> None:
+    payload = orjson.dumps(body)
+    headers = [_JSON, (b"content-length", str(len(payload)).encode()), _FRESH, *answered]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": payload})

@@ -1,0 +1,291 @@
+"""What a client sends, checked: every complaint at once, and nothing gets through that the core could not keep."""
+
+import base64
+import binascii
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, cast
+from uuid import UUID, uuid4
+
+from dragoman.doors.a2a.errors import ContentTypeNotSupported
+from dragoman.doors.a2a.wire import KNOWN_STATES, STATES
+from dragoman.errors import FieldError, InvalidInput
+from dragoman.services.tasks.models import Incoming, Json, Wanted
+
+_LONGEST_ID: Final = 200
+_MOST_PARTS: Final = 1000
+_PAYLOADS: Final = ("text", "data", "raw", "url")
+
+
+@dataclass(frozen=True, slots=True)
+class Modes:
+    """The media types that are read and written here."""
+
+    read: frozenset[str]
+    written: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A SendMessage request."""
+
+    incoming: Incoming
+    at_once: bool
+    history_length: int | None
+
+
+class Reader:
+    """Takes fields out of an object and collects what is wrong with them.
+
+    In ProtoJSON null is the same as a field that is not there.
+    """
+
+    def __init__(self, given: Any, where: str = "") -> None:
+        self.complaints: list[FieldError] = []
+        self._where = where
+        if not isinstance(given, dict):
+            raise InvalidInput.of(where or "params", "must be an object")
+        self._given = cast("Json", given)
+
+    def complain(self, field: str, message: str) -> None:
+        """Note what is wrong."""
+        self.complaints.append(FieldError(field=f"{self._where}{field}", message=message))
+
+    def settle(self) -> None:
+        """Refuse the request if anything was wrong.
+
+        Raises:
+            InvalidInput: with every complaint.
+        """
+        if self.complaints:
+            raise InvalidInput(self.complaints)
+
+    def value(self, name: str) -> Any:
+        """As it is."""
+        return self._given.get(name)
+
+    def has(self, name: str) -> bool:
+        """Whether it is there, even as null."""
+        return name in self._given
+
+    def text(self, name: str, *, required: bool = False, longest: int = _LONGEST_ID) -> str | None:
+        """An identifier; the empty one is none."""
+        value = self._given.get(name)
+        if value is None or value == "":
+            if required:
+                self.complain(name, "is required")
+            return None
+        if not isinstance(value, str) or len(value) > longest or not value.isprintable():
+            self.complain(name, f"must be text of at most {longest} printable characters")
+            return None
+        return value
+
+    def number(self, name: str, *, least: int, most: int | None = None) -> int | None:
+        """A whole number; ProtoJSON also writes it as text."""
+        value = self._given.get(name)
+        if value is None:
+            return None
+        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
+            value = int(value)
+        within = f"from {least}" + (f" to {most}" if most is not None else "")
+        if not isinstance(value, int) or isinstance(value, bool) or value < least or value > (most or 2**31 - 1):
+            self.complain(name, f"must be a whole number {within}")
+            return None
+        return value
+
+    def flag(self, name: str) -> bool:
+        """Yes or no; no when it is not there."""
+        value = self._given.get(name)
+        if value is not None and not isinstance(value, bool) and value not in ("true", "false"):
+            self.complain(name, "must be true or false")
+        return value is True or value == "true"
+
+    def object(self, name: str) -> Json:
+        """An object; empty when it is not there."""
+        value = self._given.get(name)
+        if value is not None and not isinstance(value, dict):
+            self.complain(name, "must be an object")
+            return {}
+        return cast("Json", value) or {}
+
+    def texts(self, name: str) -> list[str]:
+        """A list of texts; empty when it is not there."""
+        value = self._given.get(name)
+        if value is None:
+            return []
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in cast("list[Any]", value)):
+            self.complain(name, "must be a list of text")
+            return []
+        return cast("list[str]", value)
+
+
+def read_send(params: Any, modes: Modes, *, key: str | None, wait_s: float) -> Sent:
+    """A message, and what its sender wants of the answer.
+
+    Raises:
+        InvalidInput: with every field that is wrong.
+        ContentTypeNotSupported: a part is of a type that nobody here reads, or no accepted type is ever written.
+    """
+    reader = Reader(params)
+    if not isinstance(reader.value("message"), dict):
+        raise InvalidInput.of("message", "is required, as an object")
+    said = Reader(reader.value("message"), "message.")
+    configuration = Reader(reader.object("configuration"), "configuration.")
+    history_length = configuration.number("historyLength", least=0)
+    at_once = configuration.flag("returnImmediately")
+    accepted = configuration.texts("acceptedOutputModes")
+    metadata = said.object("metadata")
+    message: Json = {
+        # Required of clients; one that leaves it out loses nothing by it here, as it is no key.
+        "id": said.text("messageId") or str(uuid4()),
+        "role": "user",
+        "parts": _read_parts(said, modes),
+    }
+    if said.value("role") != "ROLE_USER":
+        said.complain("role", "must be ROLE_USER")
+    key = key or _key_of(metadata, said) or _key_of(reader.object("metadata"), reader)
+    for name, value in (
+        ("metadata", metadata),
+        ("extensions", said.texts("extensions")),
+        ("referenceTaskIds", said.texts("referenceTaskIds")),
+    ):
+        if value:
+            message[name] = value
+    # Some clients say these beside the message; what the message says comes first.
+    context_id = said.text("contextId") or reader.text("contextId")
+    task_id = said.text("taskId") or reader.text("taskId")
+    reader.complaints += said.complaints + configuration.complaints
+    reader.settle()
+    if accepted and not any(_fits(written, accepted) for written in modes.written):
+        raise ContentTypeNotSupported(f"nothing of {', '.join(accepted)[:200]} is written here")
+    incoming = Incoming(message, context_id, task_id, idempotency_key=key, wait_s=0 if at_once else wait_s)
+    return Sent(incoming, at_once, history_length)
+
+
+def read_list(params: Any) -> tuple[Wanted, int | None, bool]:
+    """Which tasks to list, how much of their history, and whether with artifacts.
+
+    Raises:
+        InvalidInput: with every field that is wrong.
+    """
+    reader = Reader({} if params is None else params)
+    limit = reader.number("pageSize", least=1, most=100) or 50
+    history_length = reader.number("historyLength", least=0)
+    states = since = after = None
+    if (status := reader.text("status")) not in (None, "TASK_STATE_UNSPECIFIED"):
+        if status not in KNOWN_STATES:
+            reader.complain("status", "must be one of the protocol's task states")
+        states = tuple(state for state, shown in STATES.items() if shown == status)
+    if (at := reader.text("statusTimestampAfter")) is not None:
+        since = _moment(at)
+        if since is None:
+            reader.complain("statusTimestampAfter", "must be a time such as 2026-01-31T12:00:00Z")
+    if (token := reader.text("pageToken")) is not None:
+        after = _read_page_token(token, reader)
+    wanted = Wanted(limit, reader.text("contextId"), states, since, after)
+    with_artifacts = reader.flag("includeArtifacts")
+    reader.settle()
+    return wanted, history_length, with_artifacts
+
+
+def page_token(at: datetime, task_id: UUID) -> str:
+    """Where the next page begins; opaque to the client."""
+    return base64.urlsafe_b64encode(f"{at.isoformat()} {task_id}".encode()).decode().rstrip("=")
+
+
+def _read_page_token(token: str, reader: Reader) -> tuple[datetime, UUID] | None:
+    try:
+        at, _, task_id = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode("ascii").partition(" ")
+        made = _moment(at)
+        after = (made, UUID(task_id)) if made is not None else None
+    except ValueError:
+        after = None
+    if after is None:
+        reader.complain("pageToken", "must be the nextPageToken of a page before")
+    return after
+
+
+def _moment(text: str) -> datetime | None:
+    """A time that says where on earth it is."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return at if at.tzinfo is not None else None
+
+
+def _read_parts(said: Reader, modes: Modes) -> list[Json]:
+    given = said.value("parts")
+    if not isinstance(given, list) or not given:
+        said.complain("parts", "must be a list of at least one part")
+        return []
+    parts = cast("list[Any]", given)
+    if len(parts) > _MOST_PARTS:
+        said.complain("parts", f"must not be more than {_MOST_PARTS}")
+        return []
+    return [_read_part(part, f"parts[{place}]", said, modes) for place, part in enumerate(parts)]
+
+
+def _read_part(given: Any, where: str, said: Reader, modes: Modes) -> Json:
+    if not isinstance(given, dict):
+        said.complain(where, "must be an object")
+        return {}
+    part = cast("Json", given)
+    payloads = [name for name in _PAYLOADS if name in part and (part[name] is not None or name == "data")]
+    if len(payloads) != 1:
+        said.complain(where, "must have exactly one of text, data, raw and url")
+        return {}
+    payload = payloads[0]
+    media_type = _media_type(part, where, said)
+    if media_type and not _fits(media_type, modes.read):
+        raise ContentTypeNotSupported(f"{media_type[:100]!r} is not read here", media_type=media_type[:100])
+    if payload == "data":
+        return {"kind": "data", "data": part["data"]}
+    if not isinstance(part[payload], str):
+        said.complain(f"{where}.{payload}", "must be text")
+        return {}
+    if payload == "text":
+        return {"kind": "text", "text": part["text"]}
+    file: Json = {"kind": "file", "mime": media_type or "application/octet-stream"}
+    name = part.get("filename")
+    if isinstance(name, str) and name:
+        file["name"] = name[:500]
+    elif name:
+        said.complain(f"{where}.filename", "must be text")
+    return file | ({"uri": part["url"]} if payload == "url" else {"data": _read_base64(part["raw"], where, said)})
+
+
+def _media_type(part: Json, where: str, said: Reader) -> str | None:
+    metadata = part.get("metadata")
+    if metadata is not None and not isinstance(metadata, dict):
+        said.complain(f"{where}.metadata", "must be an object")
+        metadata = None
+    # Some clients name the type in the part's metadata.
+    given = part.get("mediaType") or cast("Json", metadata or {}).get("contentType")
+    if given is not None and not isinstance(given, str):
+        said.complain(f"{where}.mediaType", "must be text")
+        return None
+    return given.partition(";")[0].strip().lower() if given else None
+
+
+def _read_base64(raw: str, where: str, said: Reader) -> str:
+    try:
+        # ProtoJSON reads both alphabets, padded or not; the core keeps one.
+        data = base64.b64decode(raw.replace("-", "+").replace("_", "/") + "=" * (-len(raw) % 4), validate=True)
+    except (ValueError, binascii.Error):
+        said.complain(f"{where}.raw", "must be base64")
+        return ""
+    return base64.b64encode(data).decode("ascii")
+
+
+def _key_of(metadata: Json, reader: Reader) -> str | None:
+    key = metadata.get("idempotencyKey", metadata.get("idempotency_key"))
+    if key is not None and not isinstance(key, str):
+        reader.complain("metadata.idempotencyKey", "must be text")
+        return None
+    return key
+
+
+def _fits(media_type: str, patterns: frozenset[str] | list[str]) -> bool:
+    kind = media_type.partition("/")[0]
+    return media_type in patterns or f"{kind}/*" in patterns or "*/*" in patterns or "*" in patterns

@@ -1,0 +1,145 @@
+"""A task as A2A 1.0 shows it. The core keeps messages and parts as kit writes them; here alone both are known."""
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from dragoman.services.tasks.lifecycle import State
+from dragoman.services.tasks.models import Happening, Json, Task
+
+STATES: Final[dict[State, str]] = {
+    State.REQUESTED: "TASK_STATE_SUBMITTED",
+    State.VALIDATED: "TASK_STATE_SUBMITTED",
+    State.QUEUED: "TASK_STATE_SUBMITTED",
+    State.IN_PROGRESS: "TASK_STATE_WORKING",
+    State.INPUT_REQUIRED: "TASK_STATE_INPUT_REQUIRED",
+    State.SUCCEEDED: "TASK_STATE_COMPLETED",
+    State.FAILED: "TASK_STATE_FAILED",
+    State.DEAD_LETTER: "TASK_STATE_FAILED",
+    State.REJECTED: "TASK_STATE_REJECTED",
+    State.CANCELLED: "TASK_STATE_CANCELED",
+}
+# The protocol's other two can be asked for, and no task of ours is ever in them.
+KNOWN_STATES: Final = frozenset(STATES.values()) | {"TASK_STATE_AUTH_REQUIRED"}
+_ROLES: Final = {"user": "ROLE_USER", "agent": "ROLE_AGENT"}
+
+
+def task_json(task: Task, *, history_length: int | None = None, artifacts: bool = True) -> Json:
+    """The whole task, with the last messages of its history; 0 is none, None is all."""
+    shown: Json = {
+        "id": str(task.id),
+        "contextId": task.context_id,
+        "status": _status(task, task.state, task.status_at, task.message, task.error),
+    }
+    if artifacts and task.artifacts:
+        shown["artifacts"] = [artifact_json(artifact) for artifact in task.artifacts]
+    said = task.history if history_length is None else task.history[len(task.history) - history_length :]
+    if history_length is not None and history_length >= len(task.history):
+        said = task.history
+    if said:
+        shown["history"] = [_message(message, task) for message in said]
+    if task.metadata:
+        shown["metadata"] = task.metadata
+    return shown
+
+
+def event_json(happening: Happening, task: Task) -> Json | None:
+    """One event of a stream; None for what the protocol does not show."""
+    body = happening.body
+    match body["kind"]:
+        case "status":
+            to = State(body["to"])
+            if "from" in body and STATES[State(body["from"])] == STATES[to]:
+                return None
+            status = _status(task, to, happening.at, body.get("message"), body.get("error"))
+            return {"statusUpdate": {"taskId": str(task.id), "contextId": task.context_id, "status": status}}
+        case "artifact":
+            update: Json = {
+                "taskId": str(task.id),
+                "contextId": task.context_id,
+                "artifact": artifact_json(body["artifact"]),
+                "append": bool(body.get("append")),
+                "lastChunk": bool(body.get("last")),
+            }
+            return {"artifactUpdate": update}
+        case "progress":
+            return {"statusUpdate": _progress(happening, task)}
+        case _:
+            return None
+
+
+def artifact_json(artifact: Json) -> Json:
+    """What a task made."""
+    shown: Json = {
+        "artifactId": artifact["id"],
+        "name": artifact["name"],
+        "parts": [part_json(part) for part in artifact["parts"]],
+    }
+    if artifact.get("description"):
+        shown["description"] = artifact["description"]
+    return shown
+
+
+def part_json(part: Json) -> Json:
+    """One piece of content."""
+    match part["kind"]:
+        case "text":
+            return {"text": part["text"]}
+        case "data":
+            return {"data": part["data"]}
+        case "file":
+            shown: Json = {"url": part["uri"]} if part.get("uri") is not None else {"raw": part["data"]}
+            if part.get("name"):
+                shown["filename"] = part["name"]
+            return shown | {"mediaType": part["mime"]}
+        case _:
+            return {"data": part}
+
+
+def timestamp(at: datetime) -> str:
+    """RFC 3339 in UTC, with milliseconds."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
+
+
+def _message(message: Json, task: Task) -> Json:
+    shown: Json = {
+        "messageId": message["id"],
+        "contextId": task.context_id,
+        "taskId": str(task.id),
+        "role": _ROLES[message["role"]],
+        "parts": [part_json(part) for part in message["parts"]],
+    }
+    for name in ("metadata", "extensions", "referenceTaskIds"):
+        if message.get(name):
+            shown[name] = message[name]
+    return shown
+
+
+def _status(task: Task, state: State, at: datetime, message: Json | None, error: Json | None) -> Json:
+    shown: Json = {"state": STATES[state], "timestamp": timestamp(at)}
+    told = error if state in (State.FAILED, State.REJECTED, State.DEAD_LETTER) else None
+    if message is not None or told is not None:
+        said = _message(message or _spoken(f"{task.id}:{state.value}", (told or {}).get("message", "")), task)
+        if told is not None:
+            said["parts"] = [*said["parts"], {"data": {"error": told}}]
+        shown["message"] = said
+    return shown
+
+
+def _progress(happening: Happening, task: Task) -> Json:
+    spoken = _spoken(f"{task.id}:{happening.seq}", happening.body["text"])
+    update: Json = {
+        "taskId": str(task.id),
+        "contextId": task.context_id,
+        "status": {
+            "state": STATES[State.IN_PROGRESS],
+            "timestamp": timestamp(happening.at),
+            "message": _message(spoken, task),
+        },
+    }
+    if (percent := happening.body.get("percent")) is not None:
+        update["metadata"] = {"percent": percent}
+    return update
+
+
+def _spoken(message_id: str, text: str) -> dict[str, Any]:
+    return {"id": message_id, "role": "agent", "parts": [{"kind": "text", "text": text}]}

@@ -1,0 +1,1 @@
+"""The one durable task behind every protocol."""

@@ -1,0 +1,58 @@
+"""What can go wrong with tasks, beyond the general kinds."""
+
+from dragoman.errors import Conflict, DragomanError, InvalidInput, Kind, NotFound
+
+
+class TaskNotFound(NotFound):
+    """There is no such task, or it belongs to another tenant."""
+
+    def __init__(self, ref: str) -> None:
+        super().__init__("task", ref[:200])
+
+
+class TaskClosed(Conflict):
+    """The task has ended, and takes no more messages."""
+
+    def __init__(self, state: str) -> None:
+        super().__init__(f"the task is {state} and takes no more messages", reason="TASK_CLOSED", state=state)
+
+
+class TaskBusy(Conflict):
+    """The task is being worked on, and has asked nothing."""
+
+    def __init__(self, state: str) -> None:
+        super().__init__(f"the task is {state} and has asked nothing", reason="TASK_BUSY", state=state)
+
+
+class NotCancelable(Conflict):
+    """The task has ended, and cannot be cancelled any more."""
+
+    def __init__(self, state: str) -> None:
+        super().__init__(f"the task is {state} and cannot be cancelled", reason="NOT_CANCELABLE", state=state)
+
+
+class WrongContext(InvalidInput):
+    """The task belongs to another conversation."""
+
+    @classmethod
+    def given(cls, context_id: str) -> "WrongContext":
+        """As the caller sees it."""
+        return cls([], f"the task does not belong to the context {context_id[:100]!r}")
+
+
+class ThreadExpired(DragomanError):
+    """The conversation was idle for too long."""
+
+    kind, code = Kind.CONFLICT, "THREAD_EXPIRED"
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(f"the conversation {thread_id[:100]!r} has expired; begin a new one")
+
+
+class StateTooLarge(DragomanError):
+    """A conversation would hold more than it may."""
+
+    kind, code = Kind.TOO_LARGE, "STATE_TOO_LARGE"
+
+    def __init__(self, *, limit_bytes: int) -> None:
+        super().__init__(f"the conversation would exceed {limit_bytes} bytes", limit_bytes=limit_bytes)

@@ -1,0 +1,203 @@
+"""Doing the work: an operation that the message names, or a turn of the agent that is served."""
+
+from typing import Any, cast
+from uuid import UUID
+
+from pydantic import JsonValue
+
+from dragoman import kit
+from dragoman.errors import InvalidInput, NotFound
+from dragoman.services.tasks.drafts import drafts_of
+from dragoman.services.tasks.errors import StateTooLarge
+from dragoman.services.tasks.lifecycle import State
+from dragoman.services.tasks.models import Json
+from dragoman.services.tasks.store import TaskStore, ThreadStore
+from dragoman.services.tasks.work import Job, Outcome, Tools
+
+# Where a skill finds the id and the metadata of the message it answers: `ctx.state.task().load("host.message", dict)`.
+MESSAGE = "host.message"
+_WHOLE_LOG = 1_000_000
+
+
+class TaskExecutor:
+    """Calls a named operation with no detour; everything else is a turn of the agent."""
+
+    def __init__(
+        self, tools: Tools, agent: kit.Agent | None, *, store: TaskStore, threads: ThreadStore, thread_bytes: int
+    ) -> None:
+        self._tools = tools
+        self._agent = agent
+        self._store = store
+        self._threads = threads
+        self._thread_bytes = thread_bytes
+
+    async def execute(self, job: Job) -> Outcome:
+        """How the work ended.
+
+        Raises:
+            NotFound: the message names a tool that nobody has, or there is no agent to read it.
+        """
+        called = find_tool_call(job.message)
+        if called is not None and self._tools.has(called[0]):
+            return await self._call(job, *called)
+        if self._agent is None:
+            raise NotFound("tool", called[0] if called else "(none named)")
+        return await self._turn(job, self._agent)
+
+    async def _call(self, job: Job, name: str, arguments: Any) -> Outcome:
+        # Else the task is the key: whoever runs it again after a crash finds that it was done.
+        key = job.message.get("key") or f"task:{job.task_id}"
+        output = await self._tools.run(job.caller, name, arguments, key=key)
+        artifact = {"id": name, "name": name, "parts": [{"kind": "data", "data": output}]}
+        return Outcome(State.SUCCEEDED, skill=name.partition("_")[0], artifacts=[artifact])
+
+    async def _turn(self, job: Job, agent: kit.Agent) -> Outcome:
+        content = kit.Content.model_validate({"parts": job.message["parts"]})
+        ports = _Ports(job, self._store, self._threads, self._thread_bytes)
+        if job.resumed:
+            await ports.recall()
+        ctx = kit.Context(
+            str(job.task_id),
+            job.context_id,
+            host=kit.Host(state=ports, progress=ports),
+            llm=agent.llm,
+            instructions=agent.instructions,
+            thread=await self._thread(job),
+            slot=kit.SkillSlot(job.slot["value"]) if job.slot else None,
+            caller=job.caller,
+        )
+        turn = await kit.take_turn(agent, ctx, content, skill_id=job.skill)
+        return _outcome(turn, ports.drafts)
+
+    async def _thread(self, job: Job) -> kit.Thread:
+        if job.fresh:
+            return kit.Thread()
+        said = await self._threads.said(job.caller.tenant, job.context_id)
+        if said and said[-1] == job.message:  # by its content: clients use one message id for several messages
+            said = said[:-1]
+        events = [
+            (kit.Event.user if message["role"] == "user" else kit.Event.assistant)(
+                kit.Content.model_validate({"parts": message["parts"]})
+            )
+            for message in said
+        ]
+        return kit.Thread().add_events(events)
+
+
+class _Ports:
+    """What a running skill asks of the server: values that last, and news for those who follow."""
+
+    def __init__(self, job: Job, store: TaskStore, threads: ThreadStore, thread_bytes: int) -> None:
+        self._job = job
+        self._store = store
+        self._threads = threads
+        self._thread_bytes = thread_bytes
+        self._chunks: dict[str, list[kit.Artifact]] = {}
+
+    async def recall(self) -> None:
+        """Take up the drafts of earlier turns: they become final with the others."""
+        log = await self._store.events(self._tenant, self._job.task_id, 0, limit=_WHOLE_LOG)
+        for made in drafts_of(log):
+            content = kit.Content.model_validate({"parts": made["parts"]})
+            self.drafts[made["name"]] = kit.Artifact(
+                name=made["name"], content=content, description=made.get("description")
+            )
+
+    @property
+    def drafts(self) -> dict[str, kit.Artifact]:
+        """What was shown on the way, each as a whole."""
+        return {name: kit.Artifact.joined(chunks) for name, chunks in self._chunks.items()}
+
+    async def load(self, scope: kit.Scope, key: str) -> JsonValue:
+        """The value, or None; what the message said of itself stands under a name of its own."""
+        if scope == "task" and key == MESSAGE:
+            return {name: self._job.message[name] for name in ("id", "metadata") if name in self._job.message}
+        if scope == "task":
+            return await self._store.load(self._tenant, self._job.task_id, key)
+        return await self._threads.load(self._tenant, self._job.context_id, key)
+
+    async def save(self, scope: kit.Scope, key: str, value: JsonValue) -> None:
+        """Keep the value."""
+        if scope == "task":
+            await self._store.save(self._tenant, self._job.task_id, key, value)
+            return
+        await self._job.store()  # the conversation is born with its first task
+        kept = await self._threads.save(self._tenant, self._job.context_id, key, value, self._thread_bytes)
+        if not kept:
+            raise StateTooLarge(limit_bytes=self._thread_bytes)
+
+    async def remove(self, scope: kit.Scope, key: str) -> None:
+        """Forget the value."""
+        if scope == "task":
+            await self._store.remove(self._tenant, self._job.task_id, key)
+        else:
+            await self._threads.remove(self._tenant, self._job.context_id, key)
+
+    async def update(self, text: str, percent: float | None) -> None:
+        """Words on how far it is."""
+        await self._job.report({"kind": "progress", "text": text, "percent": percent})
+
+    async def artifact(self, artifact: kit.Artifact, *, append: bool, last_chunk: bool) -> None:
+        """A draft, or a further piece of one."""
+        chunks = self._chunks.setdefault(artifact.name, [])
+        if not append:
+            chunks.clear()
+        chunks.append(artifact)
+        event = {"kind": "artifact", "artifact": artifact_json(artifact), "append": append, "last": last_chunk}
+        await self._job.report(event)
+
+    async def activity(self, activity: kit.Activity, tools: tuple[str, ...]) -> None:
+        """What the task is busy with, for its history; an answer that comes at once is not held up by it."""
+
+    @property
+    def _tenant(self) -> UUID:
+        return self._job.caller.tenant
+
+
+def _outcome(turn: kit.Turn, drafts: dict[str, kit.Artifact]) -> Outcome:
+    match turn.result:
+        case kit.Completed(message=message, artifacts=artifacts):
+            made = drafts | {artifact.name: artifact for artifact in artifacts}
+            return Outcome(
+                State.SUCCEEDED,
+                turn.skill_id,
+                _parts(message),
+                [artifact_json(one) for one in made.values()],
+                shown=frozenset(name for name, draft in drafts.items() if made[name] == draft),
+            )
+        case kit.InputRequired(message=message, slot=slot):
+            return Outcome(State.INPUT_REQUIRED, turn.skill_id, _parts(message), slot={"value": slot.value})
+        case kit.Failed(error=error, code=code, details=details):
+            shown: Json = {"code": code or "SKILL_FAILED", "message": error, "details": details}
+            return Outcome(State.FAILED, turn.skill_id, [{"kind": "text", "text": error}], error=shown)
+        case kit.Rejected(reason=reason):
+            refusal: Json = {"code": "SKILL_REJECTED", "message": reason, "details": {}}
+            return Outcome(State.REJECTED, turn.skill_id, [{"kind": "text", "text": reason}], error=refusal)
+
+
+def _parts(content: kit.Content | None) -> list[Json] | None:
+    return content.model_dump(mode="json", exclude_none=True)["parts"] if content is not None else None
+
+
+def artifact_json(artifact: kit.Artifact) -> Json:
+    """As the task keeps it; its name is its id within the task."""
+    made: Json = {"id": artifact.name, "name": artifact.name, "parts": _parts(artifact.content) or []}
+    if artifact.description:
+        made["description"] = artifact.description
+    return made
+
+
+def find_tool_call(message: Json) -> tuple[str, Any] | None:
+    """The tool that a message names in a data part `{"tool": ..., "arguments": {...}}`, or None.
+
+    Raises:
+        InvalidInput: it names one in a wrong way.
+    """
+    for part in message["parts"]:
+        data = part.get("data") if part.get("kind") == "data" else None
+        if isinstance(data, dict) and "tool" in data:
+            call = cast("Json", data)
+            if not isinstance(call["tool"], str):
+                raise InvalidInput.of("tool", "must be the name of a tool")
+            return call["tool"], call.get("arguments", {})
+    return None

@@ -1,0 +1,81 @@
+"""A task as the core keeps it. Every door shows a view of this; messages and parts are JSON as kit writes them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from dragoman.services.tasks.lifecycle import RESTING, TERMINAL, State
+
+Json = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Task:
+    """How a task stands.
+
+    A message is `{id, role: user|agent, parts, metadata?, key?}` (the key is its sender's idempotency key), an artifact
+    `{id, name, description?, parts}`; a part is one of kit's. The error is `{code, message, details}`.
+    """
+
+    tenant_id: UUID
+    id: UUID
+    alias: str | None
+    context_id: str
+    owner: str
+    skill: str | None
+    state: State
+    status_at: datetime
+    message: Json | None
+    error: Json | None
+    slot: Json | None
+    history: list[Json]
+    artifacts: list[Json]
+    metadata: Json
+    caller: Json
+    seq: int
+    attempt: int
+    created_at: datetime
+
+    @property
+    def terminal(self) -> bool:
+        """Whether nothing more will happen to it."""
+        return self.state in TERMINAL
+
+    @property
+    def resting(self) -> bool:
+        """Whether nothing happens until somebody does something."""
+        return self.state in RESTING
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """One thing that happened to a task: a status, a message, an artifact, or progress."""
+
+    seq: int
+    at: datetime
+    body: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A message from outside, and what its sender wants of the answer."""
+
+    message: Json
+    context_id: str | None = None
+    task_ref: str | None = None
+    alias: str | None = None
+    metadata: Json | None = None
+    idempotency_key: str | None = None
+    wait_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which tasks to list."""
+
+    limit: int = 50
+    context_id: str | None = None
+    states: tuple[State, ...] | None = None
+    since: datetime | None = None
+    after: tuple[datetime, UUID] | None = None

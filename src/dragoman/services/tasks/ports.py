@@ -1,0 +1,33 @@
+"""What a door may ask of tasks. Doors hold this and not the service, just as they hold the gate."""
+
+from collections.abc import AsyncGenerator
+from typing import Protocol
+
+from dragoman.context import Caller
+from dragoman.services.tasks.models import Happening, Incoming, Task, Wanted
+
+
+class Tasks(Protocol):
+    """The service of tasks; it says what each of these promises."""
+
+    async def send(self, caller: Caller, incoming: Incoming) -> Task:
+        """Begin a task, or go on with one that asked."""
+        ...
+
+    async def get(self, caller: Caller, ref: str) -> Task:
+        """How a task stands."""
+        ...
+
+    async def page(self, caller: Caller, wanted: Wanted) -> tuple[list[Task], int]:
+        """Some tasks, and how many there are."""
+        ...
+
+    async def cancel(self, caller: Caller, ref: str) -> Task:
+        """End a task."""
+        ...
+
+    def follow(
+        self, caller: Caller, task: Task, after: int, *, beat_s: float | None = None
+    ) -> AsyncGenerator[Happening | None]:
+        """What happens to a task."""
+        ...

@@ -1,0 +1,294 @@
+"""The work that this process has in hand: started, watched, stored, cancelled, handed over.
+
+Work begins in memory. What ends within a moment is written once, with its whole history; what reports, asks, lasts, or
+is not waited for is stored first and leased to this process, so that another can take it over.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import UUID
+
+import structlog
+
+from dragoman.context import Caller, PrincipalType, Role, TenantId
+from dragoman.errors import DragomanError, Internal, RateLimited, Unauthenticated
+from dragoman.services.tasks.drafts import TAKEN_OVER
+from dragoman.services.tasks.hub import Hub
+from dragoman.services.tasks.lifecycle import State
+from dragoman.services.tasks.models import Json, Task
+from dragoman.services.tasks.store import Birth, Change, CoreStore
+from dragoman.services.tasks.work import Executor, Job, Outcome
+from dragoman.services.tasks.writer import TaskWriter
+
+_LOG = structlog.get_logger(__name__)
+_CLAIM = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What every run needs."""
+
+    worker: UUID
+    core: CoreStore
+    writer: TaskWriter
+    hub: Hub
+    executor: Executor
+    new_id: Callable[[], UUID]
+
+
+class Run:
+    """One attempt at one task."""
+
+    def __init__(self, desk: Desk, task: Task, caller: Caller, message: Json, *, stored: bool, fresh: bool) -> None:
+        self._desk = desk
+        self.task = task
+        self._caller = caller
+        self._message = message
+        self._stored = stored
+        self.stored_seq = task.seq
+        self._fresh = fresh
+        self._storing = asyncio.Lock()
+        self.work = asyncio.create_task(self._go())
+
+    async def store(self) -> None:
+        """Make the task durable as it stands; nothing when it is already."""
+        async with self._storing:
+            if self._stored:
+                return
+            task = self.task
+            await self._desk.writer.add(_birth(task, self._caller, _begun(task), worker=self._desk.worker))
+            task.seq, self._stored = len(_begun(task)), True
+            self.stored_seq = task.seq
+        self._desk.hub.happened(task.id)
+
+    async def _go(self) -> None:
+        task = self.task
+        job = Job(
+            caller=self._caller,
+            task_id=task.id,
+            context_id=task.context_id,
+            skill=task.skill,
+            message=self._message,
+            slot=task.slot,
+            resumed=task.slot is not None,
+            attempt=task.attempt,
+            report=self._report,
+            store=self.store,
+            fresh=self._fresh,
+        )
+        try:
+            outcome = await self._desk.executor.execute(job)
+        except (RateLimited, Unauthenticated) as error:
+            # Not about the task but about who asks: as long as nothing is stored, there is no task to fail.
+            if not self._stored:
+                raise
+            outcome = failed(error)
+        except DragomanError as error:
+            outcome = failed(error)
+        except Exception:  # noqa: BLE001 - a worker loop: whatever happens, the task ends
+            _LOG.exception("tasks.work_failed", task_id=str(task.id), skill=task.skill)
+            outcome = failed(Internal())
+        await self._settle(outcome)
+
+    async def _report(self, event: Json) -> None:
+        await self.store()
+        seq = await self._desk.writer.change(
+            Change(self.task.tenant_id, self.task.id, [event], attempt=self.task.attempt)
+        )
+        if seq is None:
+            raise asyncio.CancelledError  # cancelled or taken over: the task is no longer ours
+        self.task.seq = seq
+        self._desk.hub.happened(self.task.id)
+
+    async def _settle(self, outcome: Outcome) -> None:
+        task = self.task
+        message = said_by_agent(self._desk.new_id, outcome.message) if outcome.message else None
+        # What was made is final only when the work is complete.
+        artifacts = outcome.artifacts if outcome.state is State.SUCCEEDED else []
+        events: list[Json] = [
+            {"kind": "artifact", "artifact": made, "last": True}
+            for made in artifacts
+            if made["id"] not in outcome.shown
+        ]
+        events.append(status_event(task, outcome.state, message=message, error=outcome.error))
+        now = datetime.now(UTC)
+        async with self._storing:
+            if self._stored:
+                change = Change(
+                    task.tenant_id,
+                    task.id,
+                    events,
+                    attempt=task.attempt,
+                    state=outcome.state.value,
+                    skill=outcome.skill,
+                    message=message,
+                    error=outcome.error,
+                    slot=outcome.slot,
+                    history=[message] if message else [],
+                    artifacts=artifacts or None,
+                    status_at=now,
+                )
+                seq = await self._desk.writer.change(change)
+                if seq is None:
+                    _LOG.warning("tasks.late", task_id=str(task.id), attempt=task.attempt, wanted=outcome.state.value)
+                    return
+                task.seq = seq
+            begun = _begun(task)
+            task.state, task.message, task.error, task.slot = outcome.state, message, outcome.error, outcome.slot
+            task.skill, task.status_at = outcome.skill or task.skill, now
+            task.artifacts = artifacts or task.artifacts
+            if message:
+                task.history = [*task.history, message]
+            if not self._stored:
+                await self._desk.writer.add(_birth(task, self._caller, begun + events))
+                task.seq, self._stored = len(begun) + len(events), True
+        self._desk.hub.happened(task.id)
+
+
+class Runs:
+    """The runs of this process, and those it takes over from a dead one."""
+
+    def __init__(self, desk: Desk, *, max_attempts: int, beat_s: float = 1.5) -> None:
+        self._desk = desk
+        self._max_attempts = max_attempts
+        self._beat_s = beat_s
+        self._running: dict[UUID, Run] = {}
+
+    def start(self, task: Task, caller: Caller, message: Json, *, stored: bool, fresh: bool = False) -> Run:
+        """Begin the work; a stored task is leased to this process already."""
+        run = Run(self._desk, task, caller, message, stored=stored, fresh=fresh)
+        self._running[task.id] = run
+        run.work.add_done_callback(lambda _: self._running.pop(task.id, None))
+        return run
+
+    def find(self, task_id: UUID) -> Run | None:
+        """The run of a task, when it runs here."""
+        return self._running.get(task_id)
+
+    async def look_at(self, task_id: UUID) -> None:
+        """Another process changed a task: if it runs here and was ended there, stop."""
+        run = self._running.get(task_id)
+        if run is not None and not await self._desk.core.alive(task_id, self._desk.worker):
+            run.work.cancel()
+
+    async def beat(self) -> None:
+        """Keep the leases, and look for work that is due or was left; runs until it is cancelled."""
+        while True:
+            try:
+                await self._desk.core.heartbeat(self._desk.worker)
+                for task in await self._desk.core.claim(self._desk.worker, _CLAIM):
+                    await self._take_over(task)
+                if followed := self._desk.hub.followed():
+                    self._desk.hub.swept(await self._desk.core.seqs(followed))
+            except DragomanError as error:
+                _LOG.warning("tasks.beat_failed", reason=error.message)
+            await asyncio.sleep(self._beat_s)
+
+    async def stop(self) -> None:
+        """Stop what runs here and give it back, for others to take at once."""
+        running = [run.work for run in self._running.values()]
+        for work in running:
+            work.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        await self._desk.writer.close()
+        await self._desk.core.release(self._desk.worker)
+
+    async def _take_over(self, task: Task) -> None:
+        dead = task.attempt > self._max_attempts
+        to = State.DEAD_LETTER if dead else State.IN_PROGRESS
+        error: Json = {"code": Internal.code, "message": f"given up after {self._max_attempts} attempts", "details": {}}
+        event = status_event(task, to, error=error if dead else None, reason=TAKEN_OVER)
+        change = Change(
+            task.tenant_id, task.id, [event], attempt=task.attempt, state=to.value, error=error if dead else None,
+            slot=task.slot, worker=None if dead else self._desk.worker,
+        )  # fmt: skip
+        if await self._desk.writer.change(change) is None or dead:
+            self._desk.hub.happened(task.id)
+            return
+        _LOG.warning("tasks.taken_over", task_id=str(task.id), attempt=task.attempt)
+        task.state = to
+        last = next((said for said in reversed(task.history) if said["role"] == "user"), task.history[0])
+        self.start(task, caller_of(task), last, stored=True)
+
+
+def status_event(
+    task: Task, to: State, *, message: Json | None = None, error: Json | None = None, reason: str | None = None
+) -> Json:
+    """A step of the lifecycle, for the log."""
+    event = {"kind": "status", "from": task.state.value, "to": to.value, "attempt": task.attempt, "message": message,
+             "error": error, "reason": reason}  # fmt: skip
+    return {name: value for name, value in event.items() if value is not None}
+
+
+def _begun(task: Task) -> list[Json]:
+    """How every task begins."""
+    return [
+        {"kind": "status", "to": "requested"},
+        {"kind": "status", "from": "requested", "to": "validated"},
+        {"kind": "status", "from": "validated", "to": "in_progress", "attempt": task.attempt},
+    ]
+
+
+def _birth(task: Task, caller: Caller, events: list[Json], *, worker: UUID | None = None) -> Birth:
+    return Birth(
+        tenant=task.tenant_id,
+        id=task.id,
+        alias=task.alias,
+        context_id=task.context_id,
+        owner=task.owner,
+        caller=caller_json(caller),
+        skill=task.skill,
+        state=task.state.value,
+        status_at=task.status_at,
+        message=task.message,
+        error=task.error,
+        slot=task.slot,
+        history=task.history,
+        artifacts=task.artifacts,
+        metadata=task.metadata,
+        events=events,
+        worker=worker,
+    )
+
+
+def failed(error: DragomanError) -> Outcome:
+    """A failed task, with what may be told of the reason."""
+    shown = {"code": error.code, "message": error.message, "details": error.details}
+    return Outcome(State.FAILED, message=[{"kind": "text", "text": error.message}], error=shown)
+
+
+def said_by_agent(new_id: Callable[[], UUID], parts: list[Json]) -> Json:
+    """A message of the agent."""
+    return {"id": str(new_id()), "role": "agent", "parts": parts}
+
+
+def caller_json(caller: Caller) -> Json:
+    """Who asked, to be kept with the task."""
+    return {
+        "tenant_slug": caller.tenant_slug,
+        "subject": caller.subject,
+        "type": caller.type.value,
+        "roles": sorted(role.value for role in caller.roles),
+        "scopes": sorted(caller.scopes) if caller.scopes is not None else None,
+        "credential": caller.credential,
+        "issued_at": caller.issued_at,
+        "plan": caller.plan,
+    }
+
+
+def caller_of(task: Task) -> Caller:
+    """Who asked, for whoever takes the task over."""
+    kept = task.caller
+    return Caller(
+        tenant=TenantId(task.tenant_id),
+        tenant_slug=kept["tenant_slug"],
+        subject=kept["subject"],
+        type=PrincipalType(kept["type"]),
+        roles=frozenset(Role(role) for role in kept["roles"]),
+        scopes=frozenset(kept["scopes"]) if kept["scopes"] is not None else None,
+        credential=kept["credential"],
+        issued_at=kept["issued_at"],
+        plan=kept["plan"],
+    )

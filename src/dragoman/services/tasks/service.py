@@ -1,0 +1,228 @@
+"""Tasks for those who ask: send a message, look, wait, follow, cancel. One task, whichever door shows it."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from uuid import UUID
+
+import orjson
+
+from dragoman.context import Caller
+from dragoman.services.tasks.drafts import drafts_of
+from dragoman.services.tasks.errors import (
+    NotCancelable,
+    StateTooLarge,
+    TaskBusy,
+    TaskClosed,
+    TaskNotFound,
+    ThreadExpired,
+    WrongContext,
+)
+from dragoman.services.tasks.hub import Hub
+from dragoman.services.tasks.lifecycle import State
+from dragoman.services.tasks.models import Happening, Incoming, Json, Task, Wanted
+from dragoman.services.tasks.runs import Run, Runs, caller_json, status_event
+from dragoman.services.tasks.store import Change, TaskStore, ThreadStore
+from dragoman.services.tasks.writer import TaskWriter
+
+_MOMENT_S = 0.2
+
+
+class TaskService:
+    """What the doors call, through the gate."""
+
+    def __init__(
+        self,
+        *,
+        store: TaskStore,
+        threads: ThreadStore,
+        writer: TaskWriter,
+        hub: Hub,
+        runs: Runs,
+        worker: UUID,
+        new_id: Callable[[], UUID],
+        thread_bytes: int,
+    ) -> None:
+        self._store = store
+        self._threads = threads
+        self._writer = writer
+        self._hub = hub
+        self._runs = runs
+        self._worker = worker
+        self._new_id = new_id
+        self._thread_bytes = thread_bytes
+
+    async def send(self, caller: Caller, incoming: Incoming) -> Task:
+        """Begin a task, or go on with one that asked; returns when it rests, or when the sender has waited enough.
+
+        Raises:
+            TaskNotFound: the task to go on with does not exist, or is another tenant's.
+            TaskClosed: it has ended.
+            TaskBusy: it has asked nothing.
+            ThreadExpired: the conversation was idle for too long.
+            StateTooLarge: the conversation would hold too much.
+        """
+        run = await (self._resume(caller, incoming) if incoming.task_ref else self._begin(caller, incoming))
+        if incoming.wait_s == 0:
+            return await self._stored(caller, run)
+        await asyncio.wait({run.work}, timeout=_MOMENT_S)
+        if not run.work.done():
+            await run.store()
+            await asyncio.wait({run.work}, timeout=incoming.wait_s)
+        return await self._result(caller, run)
+
+    async def get(self, caller: Caller, ref: str) -> Task:
+        """How a task stands, with what it has made so far.
+
+        Raises:
+            TaskNotFound: it does not exist, or is another tenant's.
+        """
+        task = await self._store.find(caller.tenant, ref)
+        if task is None:
+            raise TaskNotFound(ref)
+        if not task.terminal:
+            shown = await self._store.events(caller.tenant, task.id, 0, limit=task.seq)
+            task.artifacts = drafts_of(shown) or task.artifacts
+        return task
+
+    async def page(self, caller: Caller, wanted: Wanted) -> tuple[list[Task], int]:
+        """Newest first, one more than the limit when there are more, and how many there are in all."""
+        return await self._store.page(caller.tenant, wanted), await self._store.count(caller.tenant, wanted)
+
+    async def cancel(self, caller: Caller, ref: str) -> Task:
+        """End a task, in whichever process it runs.
+
+        Raises:
+            NotCancelable: it has ended already.
+        """
+        task = await self.get(caller, ref)
+        event = status_event(task, State.CANCELLED, reason=f"cancelled by {caller.subject}")
+        change = Change(task.tenant_id, task.id, [event], state=State.CANCELLED.value)
+        if await self._writer.change(change) is None:
+            raise NotCancelable((await self.get(caller, ref)).state.value)
+        if (run := self._runs.find(task.id)) is not None:
+            run.work.cancel()
+        self._hub.happened(task.id)
+        return await self.get(caller, ref)
+
+    async def follow(
+        self, caller: Caller, task: Task, after: int, *, beat_s: float | None = None
+    ) -> AsyncGenerator[Happening | None]:
+        """What has happened since event `after` and what happens from now on, in order, none lost, until it rests.
+
+        With `beat_s` there is a None whenever nothing has happened for so long.
+        """
+        with self._hub.follow(task.tenant_id, task.id) as signal:
+            while True:
+                signal.clear()
+                happenings = await self._store.events(caller.tenant, task.id, after)
+                for happening in happenings:
+                    after = happening.seq
+                    yield happening
+                if happenings and _rests(happenings[-1]):
+                    current = await self._store.find(caller.tenant, str(task.id))
+                    if current is None or (current.resting and current.seq == after):
+                        return
+                if not happenings and not await _woken(signal, beat_s):
+                    yield None
+
+    async def _begin(self, caller: Caller, incoming: Incoming) -> Run:
+        context_id = incoming.context_id or str(self._new_id())
+        await self._check_thread(caller, None if incoming.context_id is None else context_id, incoming.message)
+        now = datetime.now(UTC)
+        task = Task(
+            tenant_id=caller.tenant,
+            id=self._new_id(),
+            alias=incoming.alias,
+            context_id=context_id,
+            owner=caller.subject,
+            skill=None,
+            state=State.IN_PROGRESS,
+            status_at=now,
+            message=None,
+            error=None,
+            slot=None,
+            history=[_kept(incoming)],
+            artifacts=[],
+            metadata=incoming.metadata or {},
+            caller=caller_json(caller),
+            seq=0,
+            attempt=1,
+            created_at=now,
+        )
+        return self._runs.start(task, caller, task.history[0], stored=False, fresh=incoming.context_id is None)
+
+    async def _resume(self, caller: Caller, incoming: Incoming) -> Run:
+        task = await self._store.find(caller.tenant, incoming.task_ref or "")
+        if task is None:
+            raise TaskNotFound(incoming.task_ref or "")
+        if incoming.context_id is not None and incoming.context_id != task.context_id:
+            raise WrongContext.given(incoming.context_id)
+        if task.terminal:
+            raise TaskClosed(task.state.value)
+        message = _kept(incoming)
+        await self._check_thread(caller, task.context_id, message)
+        events = [{"kind": "message", "message": message}, status_event(task, State.IN_PROGRESS)]
+        change = Change(
+            task.tenant_id,
+            task.id,
+            events,
+            expected=State.INPUT_REQUIRED.value,
+            state=State.IN_PROGRESS.value,
+            slot=task.slot,
+            history=[message],
+            worker=self._worker,
+        )
+        seq = await self._writer.change(change)
+        if seq is None:
+            raise TaskBusy(task.state.value)
+        task.seq, task.state, task.history = seq, State.IN_PROGRESS, [*task.history, message]
+        self._hub.happened(task.id)
+        return self._runs.start(task, caller, message, stored=True)
+
+    async def _check_thread(self, caller: Caller, thread_id: str | None, message: Json) -> None:
+        found = await self._threads.find(caller.tenant, thread_id) if thread_id is not None else None
+        expired, held = found or (False, 0)
+        if expired and thread_id is not None:
+            raise ThreadExpired(thread_id)
+        if held + len(orjson.dumps(message)) > self._thread_bytes:
+            raise StateTooLarge(limit_bytes=self._thread_bytes)
+
+    async def _stored(self, caller: Caller, run: Run) -> Task:
+        """The task as it was stored, for one who does not wait; the run goes on with its own."""
+        await run.store()
+        if run.task.resting or run.task.seq == run.stored_seq:
+            return replace(run.task)
+        return await self.get(caller, str(run.task.id))
+
+    async def _result(self, caller: Caller, run: Run) -> Task:
+        if run.work.done() and not run.work.cancelled():
+            error = run.work.exception()
+            if error is not None:
+                raise error
+            if run.task.resting:
+                return run.task
+        return await self.get(caller, str(run.task.id))
+
+
+def _rests(happening: Happening) -> bool:
+    return happening.body["kind"] == "status" and State(happening.body["to"]) not in (
+        State.REQUESTED,
+        State.VALIDATED,
+        State.QUEUED,
+        State.IN_PROGRESS,
+    )
+
+
+def _kept(incoming: Incoming) -> Json:
+    """The message as it is kept: whoever takes the task over finds the sender's idempotency key with it."""
+    return incoming.message | {"key": incoming.idempotency_key} if incoming.idempotency_key else incoming.message
+
+
+async def _woken(signal: asyncio.Event, within_s: float | None) -> bool:
+    try:
+        async with asyncio.timeout(within_s):
+            return await signal.wait()
+    except TimeoutError:
+        return False

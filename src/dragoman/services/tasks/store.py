@@ -1,0 +1,378 @@
+"""The SQL of tasks. A change takes the next event numbers under the task's lock, whichever process makes it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, LiteralString
+from uuid import UUID
+
+import orjson
+
+from dragoman.infra.db import Database, Scope
+from dragoman.services.tasks.lifecycle import State
+from dragoman.services.tasks.models import Happening, Json, Task, Wanted
+
+_TASK: LiteralString = """
+t.tenant_id, t.id, t.alias, t.context_id, t.owner, t.skill, t.state, t.status_at, t.message, t.error, t.slot, t.history,
+t.artifacts, t.metadata, t.caller, t.seq, t.attempt, t.created_at"""
+_TERMINAL: LiteralString = "('succeeded', 'failed', 'rejected', 'cancelled', 'dead_letter')"
+
+ADD: LiteralString = """
+WITH given AS (
+    SELECT tenant_id, id, alias, context_id, owner, skill, state, status_at, worker, message::jsonb, error::jsonb,
+           slot::jsonb, history::jsonb, artifacts::jsonb, metadata::jsonb, caller::jsonb, events::jsonb
+    FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+        $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::uuid[],
+        $24::timestamptz[])
+    AS g (tenant_id, id, alias, context_id, owner, skill, state, message, error, slot, history, artifacts, metadata,
+          caller, events, worker, status_at)
+), made AS (
+    INSERT INTO tasks (tenant_id, id, alias, context_id, owner, skill, state, status_at, message, error, slot, history,
+                       artifacts, metadata, caller, seq)
+    SELECT tenant_id, id, alias, context_id, owner, skill, state, status_at, message, error, slot, history, artifacts,
+           metadata, caller, jsonb_array_length(events) FROM given
+), leased AS (
+    INSERT INTO task_queue (task_id, tenant_id, worker, lease_until)
+    SELECT id, tenant_id, worker, CASE WHEN worker IS NOT NULL THEN now() + $17::interval END FROM given
+    WHERE worker IS NOT NULL OR state = 'queued'
+), talked AS (
+    INSERT INTO threads AS h (tenant_id, thread_id, owner, conversation_context, bytes, context_expires_at, expires_at)
+    SELECT tenant_id, thread_id, owner, said::jsonb, octet_length(said), now() + $22::interval, now() + $23::interval
+    FROM unnest($18::uuid[], $19::text[], $20::text[], $21::text[]) AS u (tenant_id, thread_id, owner, said)
+    ON CONFLICT (tenant_id, thread_id) DO UPDATE
+    SET conversation_context = h.conversation_context || excluded.conversation_context,
+        bytes = h.bytes + excluded.bytes, updated_at = now(),
+        context_expires_at = excluded.context_expires_at, expires_at = excluded.expires_at
+)
+INSERT INTO task_events (tenant_id, task_id, seq, body)
+SELECT g.tenant_id, g.id, e.seq, e.body
+FROM given g CROSS JOIN jsonb_array_elements(g.events) WITH ORDINALITY AS e (body, seq)"""
+
+# What is null stays. A change that names an attempt is that attempt's or nobody's: a late worker changes nothing.
+CHANGE: LiteralString = f"""
+WITH given AS (
+    SELECT tenant_id, id, attempt, expected, skill, state, status_at, worker, message::jsonb, error::jsonb, slot::jsonb,
+           history::jsonb, artifacts::jsonb, events::jsonb
+    FROM unnest($1::uuid[], $2::uuid[], $3::int[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+        $9::text[], $10::text[], $11::uuid[], $13::text[], $16::text[], $17::timestamptz[])
+    AS g (tenant_id, id, attempt, state, message, error, slot, history, artifacts, events, worker, expected, skill,
+          status_at)
+), moved AS (
+    UPDATE tasks t SET
+        seq = t.seq + jsonb_array_length(g.events),
+        state = coalesce(g.state, t.state),
+        skill = coalesce(g.skill, t.skill),
+        status_at = CASE WHEN g.state IS NULL THEN t.status_at ELSE g.status_at END,
+        message = CASE WHEN g.state IS NULL THEN t.message ELSE g.message END,
+        error = coalesce(g.error, t.error),
+        slot = CASE WHEN g.state IS NULL THEN t.slot ELSE g.slot END,
+        history = t.history || g.history,
+        artifacts = coalesce(g.artifacts, t.artifacts)
+    FROM given g
+    WHERE t.tenant_id = g.tenant_id AND t.id = g.id AND t.state NOT IN {_TERMINAL}
+      AND (g.attempt IS NULL OR t.attempt = g.attempt) AND (g.expected IS NULL OR t.state = g.expected)
+    RETURNING t.tenant_id, t.id, t.seq, t.state, t.context_id, g.events, g.worker, g.history
+), rested AS (
+    DELETE FROM task_queue q USING moved m
+    WHERE q.task_id = m.id AND (m.state = 'input_required' OR m.state IN {_TERMINAL})
+), leased AS (
+    INSERT INTO task_queue (task_id, tenant_id, worker, lease_until)
+    SELECT id, tenant_id, worker, CASE WHEN worker IS NOT NULL THEN now() + $12::interval END FROM moved
+    WHERE worker IS NOT NULL OR state = 'queued'
+    ON CONFLICT (task_id) DO UPDATE SET worker = excluded.worker, lease_until = excluded.lease_until
+), said AS (
+    SELECT m.tenant_id, m.context_id, jsonb_agg(e.message) AS messages, sum(octet_length(e.message::text)) AS bytes
+    FROM moved m CROSS JOIN jsonb_array_elements(m.history) AS e (message) GROUP BY 1, 2
+), talked AS (
+    UPDATE threads h SET conversation_context = h.conversation_context || s.messages, bytes = h.bytes + s.bytes,
+        updated_at = now(), context_expires_at = now() + $14::interval, expires_at = now() + $15::interval
+    FROM said s WHERE h.tenant_id = s.tenant_id AND h.thread_id = s.context_id
+), logged AS (
+    INSERT INTO task_events (tenant_id, task_id, seq, body)
+    SELECT m.tenant_id, m.id, m.seq - jsonb_array_length(m.events) + e.place, e.body
+    FROM moved m CROSS JOIN jsonb_array_elements(m.events) WITH ORDINALITY AS e (body, place)
+)
+SELECT tenant_id, id, seq FROM moved"""
+
+FIND: LiteralString = f"SELECT {_TASK} FROM tasks t WHERE t.tenant_id = $1 AND t.id = $2"
+FIND_ALIAS: LiteralString = f"SELECT {_TASK} FROM tasks t WHERE t.tenant_id = $1 AND t.alias = $2"
+EVENTS: LiteralString = """
+SELECT seq, at, body FROM task_events WHERE tenant_id = $1 AND task_id = $2 AND seq > $3 ORDER BY seq LIMIT $4"""
+LIST: LiteralString = f"""
+SELECT {_TASK} FROM tasks t
+WHERE t.tenant_id = $1 AND ($3::text IS NULL OR t.context_id = $3) AND ($4::text[] IS NULL OR t.state = ANY($4))
+  AND ($5::timestamptz IS NULL OR t.status_at >= $5)
+  AND ($6::timestamptz IS NULL OR (t.status_at, t.id) < ($6, $7::uuid))
+ORDER BY t.status_at DESC, t.id DESC LIMIT $2"""
+COUNT: LiteralString = """
+SELECT count(*) AS n FROM tasks t
+WHERE t.tenant_id = $1 AND ($2::text IS NULL OR t.context_id = $2) AND ($3::text[] IS NULL OR t.state = ANY($3))
+  AND ($4::timestamptz IS NULL OR t.status_at >= $4)"""
+
+HEARTBEAT: LiteralString = "UPDATE task_queue SET lease_until = now() + $2::interval WHERE worker = $1"
+# Every pick counts as an attempt, whatever state the task was left in: one that kills its worker must come to an end.
+CLAIM: LiteralString = f"""
+WITH due AS (
+    SELECT q.task_id FROM task_queue q
+    WHERE (q.worker IS NULL AND q.run_at <= now()) OR q.lease_until < now()
+    ORDER BY q.run_at LIMIT $2 FOR UPDATE SKIP LOCKED
+), mine AS (
+    UPDATE task_queue q SET worker = $1, lease_until = now() + $3::interval FROM due WHERE q.task_id = due.task_id
+    RETURNING q.task_id, q.tenant_id
+)
+UPDATE tasks t SET attempt = t.attempt + 1 FROM mine
+WHERE t.tenant_id = mine.tenant_id AND t.id = mine.task_id AND t.state NOT IN {_TERMINAL}
+RETURNING {_TASK}"""
+SEQS: LiteralString = """
+SELECT t.id, t.seq FROM unnest($1::uuid[], $2::uuid[]) AS f (tenant_id, id) JOIN tasks t USING (tenant_id, id)"""
+ALIVE: LiteralString = "SELECT 1 FROM task_queue WHERE task_id = $1 AND worker = $2"
+RELEASE: LiteralString = "UPDATE task_queue SET worker = NULL, lease_until = NULL, run_at = now() WHERE worker = $1"
+
+FIND_THREAD: LiteralString = """
+SELECT expires_at < now() AS expired, CASE WHEN context_expires_at < now() THEN 0 ELSE bytes END AS bytes
+FROM threads WHERE tenant_id = $1 AND thread_id = $2"""
+LOAD_CONTEXT: LiteralString = """
+SELECT conversation_context FROM threads WHERE tenant_id = $1 AND thread_id = $2 AND context_expires_at > now()"""
+LOAD_SESSION: LiteralString = """
+SELECT session_data->$3 AS value FROM threads
+WHERE tenant_id = $1 AND thread_id = $2 AND context_expires_at > now() AND session_data ? $3"""
+SAVE_SESSION: LiteralString = """
+UPDATE threads SET session_data = session_data || jsonb_build_object($3::text, $4::jsonb),
+    bytes = bytes + octet_length($4::jsonb::text), updated_at = now()
+WHERE tenant_id = $1 AND thread_id = $2 AND bytes + octet_length($4::jsonb::text) <= $5"""
+DROP_SESSION: LiteralString = """
+UPDATE threads SET session_data = session_data - $3 WHERE tenant_id = $1 AND thread_id = $2"""
+EMPTY_THREADS: LiteralString = """
+UPDATE threads SET conversation_context = '[]', session_data = '{}', bytes = 0
+WHERE context_expires_at < now() AND (bytes > 0 OR session_data <> '{}')"""
+FORGET_THREADS: LiteralString = "DELETE FROM threads WHERE expires_at < now() - interval '7 days'"
+
+LOAD_DATA: LiteralString = "SELECT value FROM task_data WHERE tenant_id = $1 AND task_id = $2 AND key = $3"
+SAVE_DATA: LiteralString = """
+INSERT INTO task_data (tenant_id, task_id, key, value) VALUES ($1, $2, $3, $4)
+ON CONFLICT (tenant_id, task_id, key) DO UPDATE SET value = excluded.value"""
+DROP_DATA: LiteralString = "DELETE FROM task_data WHERE tenant_id = $1 AND task_id = $2 AND key = $3"
+
+
+@dataclass(slots=True)
+class Birth:
+    """A new task, with everything that has happened to it already."""
+
+    tenant: UUID
+    id: UUID
+    context_id: str
+    owner: str
+    caller: Json
+    state: str
+    status_at: datetime
+    events: list[Json]
+    alias: str | None = None
+    skill: str | None = None
+    message: Json | None = None
+    error: Json | None = None
+    slot: Json | None = None
+    history: list[Json] = field(default_factory=list[Json])
+    artifacts: list[Json] = field(default_factory=list[Json])
+    metadata: Json = field(default_factory=dict[str, Any])
+    worker: UUID | None = None
+
+
+@dataclass(slots=True)
+class Change:
+    """What happened to a task; applied only in this attempt and from the expected state, where these are given."""
+
+    tenant: UUID
+    id: UUID
+    events: list[Json]
+    attempt: int | None = None
+    expected: str | None = None
+    state: str | None = None
+    skill: str | None = None
+    message: Json | None = None
+    error: Json | None = None
+    slot: Json | None = None
+    history: list[Json] = field(default_factory=list[Json])
+    artifacts: list[Json] | None = None
+    worker: UUID | None = None
+    status_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """How long things are kept."""
+
+    lease: timedelta = timedelta(seconds=5)
+    context: timedelta = timedelta(hours=1)
+    thread: timedelta = timedelta(hours=24)
+
+
+class CoreStore:
+    """What the core writes, over all tenants, as the role `dragoman_core`, many at a time."""
+
+    def __init__(self, db: Database, keeping: Keeping) -> None:
+        self._db = db
+        self._keeping = keeping
+        self._scope = Scope()
+
+    async def add(self, births: Sequence[Birth]) -> None:
+        """New tasks, their events, their leases and their threads, in one statement."""
+        talks: dict[tuple[UUID, str], tuple[str, list[Json]]] = {}
+        for birth in births:
+            talks.setdefault((birth.tenant, birth.context_id), (birth.owner, []))[1].extend(birth.history)
+        columns = [
+            (b.tenant, b.id, b.alias, b.context_id, b.owner, b.skill, b.state, _text(b.message), _text(b.error),
+             _text(b.slot), _text(b.history), _text(b.artifacts), _text(b.metadata), _text(b.caller), _text(b.events),
+             b.worker)
+            for b in births
+        ]  # fmt: skip
+        await self._db.execute(
+            self._scope,
+            ADD,
+            *(list(column) for column in zip(*columns, strict=True)),
+            self._keeping.lease,
+            [tenant for tenant, _ in talks],
+            [thread for _, thread in talks],
+            [owner for owner, _ in talks.values()],
+            [_text(messages) for _, messages in talks.values()],
+            self._keeping.context,
+            self._keeping.thread,
+            [birth.status_at for birth in births],
+        )
+
+    async def change(self, changes: Sequence[Change]) -> dict[UUID, int]:
+        """Apply them; the last event number of each task that could be changed."""
+        columns = [
+            (c.tenant, c.id, c.attempt, c.state, _text(c.message), _text(c.error), _text(c.slot), _text(c.history),
+             _text(c.artifacts), _text(c.events), c.worker)
+            for c in changes
+        ]  # fmt: skip
+        rows = await self._db.fetch(
+            self._scope,
+            CHANGE,
+            *(list(column) for column in zip(*columns, strict=True)),
+            self._keeping.lease,
+            [change.expected for change in changes],
+            self._keeping.context,
+            self._keeping.thread,
+            [change.skill for change in changes],
+            [change.status_at for change in changes],
+        )
+        return {row["id"]: row["seq"] for row in rows}
+
+    async def heartbeat(self, worker: UUID) -> None:
+        """Keep what this process runs."""
+        await self._db.execute(self._scope, HEARTBEAT, worker, self._keeping.lease)
+
+    async def claim(self, worker: UUID, limit: int) -> list[Task]:
+        """Take over what is due, or what a dead process left."""
+        return [_task(row) for row in await self._db.fetch(self._scope, CLAIM, worker, limit, self._keeping.lease)]
+
+    async def clean(self) -> tuple[int, int]:
+        """Empty conversations that have gone stale and forget those that are long gone; how many of each."""
+        emptied = await self._db.execute(self._scope, EMPTY_THREADS)
+        return emptied, await self._db.execute(self._scope, FORGET_THREADS)
+
+    async def seqs(self, tasks: Sequence[tuple[UUID, UUID]]) -> dict[UUID, int]:
+        """How far the logs of these tasks are; each is named by its tenant and its id."""
+        rows = await self._db.fetch(
+            self._scope, SEQS, [tenant for tenant, _ in tasks], [task_id for _, task_id in tasks]
+        )
+        return {row["id"]: row["seq"] for row in rows}
+
+    async def alive(self, task_id: UUID, worker: UUID) -> bool:
+        """Whether the task is still this process's to run."""
+        return await self._db.find(self._scope, ALIVE, task_id, worker) is not None
+
+    async def release(self, worker: UUID) -> None:
+        """Give back what this process can no longer run, for others to take at once."""
+        await self._db.execute(self._scope, RELEASE, worker)
+
+
+def _text(value: Any) -> str | None:
+    # As text: the driver takes a list within a list for an array of two dimensions.
+    return None if value is None else orjson.dumps(value, default=str).decode()
+
+
+def _task(row: Any) -> Task:
+    task = Task(*row)
+    task.state = State(task.state)
+    return task
+
+
+class ThreadStore:
+    """Conversations: what was said, and what skills kept for later turns."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def find(self, tenant: UUID, thread_id: str) -> tuple[bool, int] | None:
+        """Whether it has expired, and how much it holds; None when there is none."""
+        row = await self._db.find(Scope(tenant), FIND_THREAD, tenant, thread_id)
+        return (row["expired"], row["bytes"]) if row else None
+
+    async def said(self, tenant: UUID, thread_id: str) -> list[Json]:
+        """The conversation, while it is fresh."""
+        row = await self._db.find(Scope(tenant), LOAD_CONTEXT, tenant, thread_id)
+        return row["conversation_context"] if row else []
+
+    async def load(self, tenant: UUID, thread_id: str, key: str) -> Any | None:
+        """A value that a skill kept for the conversation."""
+        row = await self._db.find(Scope(tenant), LOAD_SESSION, tenant, thread_id, key)
+        return row["value"] if row else None
+
+    async def save(self, tenant: UUID, thread_id: str, key: str, value: Any, limit_bytes: int) -> bool:
+        """Keep a value for the conversation; False when it would hold too much."""
+        return await self._db.execute(Scope(tenant), SAVE_SESSION, tenant, thread_id, key, value, limit_bytes) > 0
+
+    async def remove(self, tenant: UUID, thread_id: str, key: str) -> None:
+        """Forget a value."""
+        await self._db.execute(Scope(tenant), DROP_SESSION, tenant, thread_id, key)
+
+
+class TaskStore:
+    """What a tenant sees of its tasks."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def find(self, tenant: UUID, ref: str) -> Task | None:
+        """One task, by its id or by the one that its caller chose."""
+        try:
+            row = await self._db.find(Scope(tenant), FIND, tenant, UUID(ref))
+        except ValueError:
+            row = None
+        row = row or await self._db.find(Scope(tenant), FIND_ALIAS, tenant, ref.replace("\x00", ""))
+        return _task(row) if row else None
+
+    async def events(self, tenant: UUID, task_id: UUID, after: int, limit: int = 1000) -> list[Happening]:
+        """What happened since."""
+        rows = await self._db.fetch(Scope(tenant), EVENTS, tenant, task_id, after, limit)
+        return [Happening(row["seq"], row["at"], row["body"]) for row in rows]
+
+    async def page(self, tenant: UUID, wanted: Wanted) -> list[Task]:
+        """Newest first; one more than the limit when there are more."""
+        states = [state.value for state in wanted.states] if wanted.states is not None else None
+        at, last = wanted.after or (None, None)
+        rows = await self._db.fetch(
+            Scope(tenant), LIST, tenant, wanted.limit + 1, wanted.context_id, states, wanted.since, at, last
+        )
+        return [_task(row) for row in rows]
+
+    async def count(self, tenant: UUID, wanted: Wanted) -> int:
+        """How many there are in all."""
+        states = [state.value for state in wanted.states] if wanted.states is not None else None
+        row = await self._db.find(Scope(tenant), COUNT, tenant, wanted.context_id, states, wanted.since)
+        return row["n"] if row else 0
+
+    async def load(self, tenant: UUID, task_id: UUID, key: str) -> Any | None:
+        """A value that the task's skill kept."""
+        row = await self._db.find(Scope(tenant), LOAD_DATA, tenant, task_id, key)
+        return row["value"] if row else None
+
+    async def save(self, tenant: UUID, task_id: UUID, key: str, value: Any) -> None:
+        """Keep a value for the task's skill."""
+        await self._db.execute(Scope(tenant), SAVE_DATA, tenant, task_id, key, value)
+
+    async def remove(self, tenant: UUID, task_id: UUID, key: str) -> None:
+        """Forget a value."""
+        await self._db.execute(Scope(tenant), DROP_DATA, tenant, task_id, key)

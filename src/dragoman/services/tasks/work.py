@@ -1,0 +1,75 @@
+"""What a task asks of the code that does the work, and what that code may ask back.
+
+The core knows tasks; it does not know how agents are written. An executor stands between: it is given a Job and returns
+an Outcome, which names the state that the task goes to.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from uuid import UUID
+
+from dragoman.context import Caller
+from dragoman.services.tasks.lifecycle import State
+from dragoman.services.tasks.models import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a piece of work ended; `skill` is who did it, to be asked again when the task goes on.
+
+    `shown` are the ids of artifacts that were reported already just as they are, and need no event of their own.
+    """
+
+    state: State
+    skill: str | None = None
+    message: list[Json] | None = None
+    artifacts: list[Json] = field(default_factory=list[Json])
+    slot: Json | None = None
+    error: Json | None = None
+    shown: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One piece of work on one task, in one attempt.
+
+    `slot` is what the task was waiting for when this is an answer, else None. `report` appends to the task's log,
+    `store` makes it durable as it stands. In a fresh context nothing was said before.
+    """
+
+    caller: Caller
+    task_id: UUID
+    context_id: str
+    skill: str | None
+    message: Json
+    slot: Json | None
+    resumed: bool
+    attempt: int
+    report: Callable[[Json], Awaitable[None]]
+    store: Callable[[], Awaitable[None]]
+    fresh: bool
+
+
+class Executor(Protocol):
+    """Runs skills."""
+
+    async def execute(self, job: Job) -> Outcome:
+        """Do the work; whatever it raises becomes a failed task, with nothing internal shown."""
+        ...
+
+
+class Tools(Protocol):
+    """Runs operations through the gate, by the names that they have as tools."""
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a tool."""
+        ...
+
+    async def run(self, caller: Caller, name: str, arguments: Any, *, key: str | None) -> Any:
+        """The tool's output as JSON.
+
+        Raises:
+            DragomanError: a guard refused it, the arguments are wrong, or it failed.
+        """
+        ...

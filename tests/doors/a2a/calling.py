@@ -1,0 +1,129 @@
+"""A2A as a client speaks it, with a close look at every answer."""
+
+import json
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+from uuid import uuid4
+
+import httpx
+
+from tests.doors.a2a.schema import check
+from tests.harness import Server
+
+CONFORMANCE = {"DRAGOMAN_AGENT": "agent:agent", "DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "1000000"}
+ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
+RESULTS = {
+    "SendMessage": "SendMessageResponse",
+    "GetTask": "Task",
+    "ListTasks": "ListTasksResponse",
+    "CancelTask": "Task",
+    "GetExtendedAgentCard": "AgentCard",
+}
+SECRETS = ("Traceback", "asyncpg", "pydantic", "postgres", ".py", "SELECT", "INSERT", "site-packages", "RuntimeError")
+
+
+def text(said: str, **fields: Any) -> dict[str, Any]:
+    """The params of a message in words."""
+    return params({"text": said}, **fields)
+
+
+def tool(name: str, arguments: Any = None, **fields: Any) -> dict[str, Any]:
+    """The params of an explicit tool call."""
+    return params({"data": {"tool": name, "arguments": {} if arguments is None else arguments}}, **fields)
+
+
+def params(*parts: Any, configuration: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
+    """The params of a message."""
+    message = {"role": "ROLE_USER", "messageId": uuid4().hex, "parts": list(parts), **fields}
+    return {"message": message} | ({"configuration": configuration} if configuration else {})
+
+
+class A2A:
+    """One caller, over JSON-RPC. The fixture of all these tests closes it."""
+
+    opened: ClassVar[list[httpx.Client]] = []
+
+    def __init__(self, server: Server, *, keys_of: Server | None = None, **who: Any) -> None:
+        self.http = server.client((keys_of or server).token(**who))
+        self.opened.append(self.http)
+
+    def post(self, body: Any, **headers: str) -> httpx.Response:
+        """Any body at all."""
+        return self.http.post("/a2a", json=body, headers={"A2A-Version": "1.0", **headers})
+
+    def answer(self, method: str, params: Any, **headers: str) -> dict[str, Any]:
+        """The whole answer, once it is found to be JSON-RPC."""
+        response = self.post({"jsonrpc": "2.0", "id": "r-1", "method": method, "params": params}, **headers)
+        assert response.status_code == 200, response.text
+        assert response.headers["content-type"] == "application/json"
+        body: dict[str, Any] = response.json()
+        assert (body["jsonrpc"], body["id"]) == ("2.0", "r-1")
+        return body
+
+    def call(self, method: str, params: Any, **headers: str) -> dict[str, Any]:
+        """The result of a call that succeeds."""
+        body = self.answer(method, params, **headers)
+        assert set(body) == {"jsonrpc", "id", "result"}, body
+        check(RESULTS[method], body["result"])
+        return body["result"]
+
+    def error(self, method: str, params: Any, **headers: str) -> dict[str, Any]:
+        """The error of a call that fails, once it gives nothing away."""
+        body = self.answer(method, params, **headers)
+        assert set(body) == {"jsonrpc", "id", "error"}, body
+        assert not any(secret in json.dumps(body) for secret in SECRETS)
+        info = body["error"]["data"][0]
+        assert info["@type"] == ERROR_INFO
+        assert info["reason"].isupper()
+        assert all(isinstance(value, str) for value in info.get("metadata", {}).values())
+        return body["error"]
+
+    def send(self, params: dict[str, Any], **headers: str) -> dict[str, Any]:
+        """The task that a message became."""
+        return self.call("SendMessage", params, **headers)["task"]
+
+    def get(self, task_id: str, **fields: Any) -> dict[str, Any]:
+        """A task."""
+        return self.call("GetTask", {"id": task_id, **fields})
+
+    @contextmanager
+    def stream(self, method: str, params: Any, **headers: str) -> Generator[Iterator[tuple[int, dict[str, Any]]]]:
+        """Events with their numbers, each checked."""
+        body = {"jsonrpc": "2.0", "id": "s-1", "method": method, "params": params}
+        with self.http.stream("POST", "/a2a", json=body, headers=headers) as response:
+            assert response.status_code == 200
+            assert response.headers["content-type"] == "text/event-stream", response.read()
+            yield _rpc_events(response)
+
+    def events(self, method: str, params: Any, **headers: str) -> list[tuple[int, dict[str, Any]]]:
+        """All events of a stream that ends."""
+        with self.stream(method, params, **headers) as events:
+            return list(events)
+
+
+def _rpc_events(response: httpx.Response) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, data in sse(response):
+        assert (data["jsonrpc"], data["id"]) == ("2.0", "s-1")
+        check("StreamResponse", data["result"])
+        yield number, data["result"]
+
+
+def sse(response: httpx.Response) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Server-sent events; comments are passed over."""
+    number = 0
+    for line in response.iter_lines():
+        if line.startswith("id: "):
+            number = int(line[4:])
+        elif line.startswith("data: "):
+            yield number, json.loads(line[6:])
+
+
+def error_of(task: dict[str, Any]) -> dict[str, Any]:
+    """The error of a failed task."""
+    return next(part["data"]["error"] for part in task["status"]["message"]["parts"] if "data" in part)
+
+
+def state(task: dict[str, Any]) -> str:
+    """Without its prefix."""
+    return task["status"]["state"].removeprefix("TASK_STATE_")

@@ -1,0 +1,43 @@
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.doors.a2a.calling import A2A, CONFORMANCE
+from tests.doors.rest.calling import new_tenant
+from tests.harness import Server
+
+EXAMPLE = str(Path(__file__).parents[3] / "examples" / "conformance")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _find_the_agent() -> None:
+    """A server that a test starts finds the agent where its author keeps it: on the path of Python."""
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [EXAMPLE, os.environ.get("PYTHONPATH")]))
+
+
+@pytest.fixture(autouse=True)
+def _close_clients() -> Iterator[None]:
+    yield
+    while A2A.opened:
+        A2A.opened.pop().close()
+
+
+@pytest.fixture(scope="session")
+def served(_find_the_agent: None) -> Iterator[Server]:
+    """A server with the conformance agent."""
+    with Server(CONFORMANCE) as running:
+        yield running
+
+
+@pytest.fixture
+def a2a(served: Server) -> A2A:
+    """One who may send messages."""
+    return A2A(served)
+
+
+@pytest.fixture
+def rival(served: Server) -> A2A:
+    """The same, in another tenant."""
+    return A2A(served, tenant=new_tenant(served)["slug"])

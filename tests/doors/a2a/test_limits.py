@@ -1,0 +1,61 @@
+from collections.abc import Iterator
+
+import pytest
+
+from tests.doors.a2a.calling import A2A, CONFORMANCE, state, text, tool
+from tests.doors.rest.calling import new_tenant
+from tests.harness import Server
+
+CALL = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": text("hello")}
+
+
+@pytest.fixture(scope="module")
+def strict() -> Iterator[Server]:
+    """Five messages a minute and tenant."""
+    with Server(CONFORMANCE | {"DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "5"}) as running:
+        yield running
+
+
+@pytest.mark.parametrize("token", [None, "nonsense", "a.b.c"])
+def test_nobody_gets_in_without_credentials(served: Server, token: str | None) -> None:
+    with served.client(token) as stranger:
+        answers = [
+            stranger.post("/a2a", json=CALL),
+            stranger.post("/a2a/rest/message:send", json=CALL["params"]),
+            stranger.get("/a2a/rest/tasks"),
+            stranger.get("/a2a/rest/extendedAgentCard"),
+        ]
+
+    for answer in answers:
+        assert (answer.status_code, answer.json()["code"]) == (401, "UNAUTHENTICATED")
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+@pytest.mark.req("RAD-H3-1", "RAD-H3-2")
+def test_a_tenants_messages_are_limited_and_those_of_others_are_not(strict: Server) -> None:
+    tenant = new_tenant(strict, plan="standard")["slug"]
+    caller, colleague = A2A(strict, tenant=tenant), A2A(strict, tenant=tenant, user="colleague")
+    for call in (text("hello"), tool("identity_show"), text("hello"), tool("identity_show"), text("hello")):
+        assert state(caller.send(call)) == "COMPLETED"
+
+    over = [colleague.post(CALL), caller.http.post("/a2a/rest/message:send", json=tool("identity_show"))]
+
+    for answer in over:
+        assert answer.status_code == 429
+        assert int(answer.headers.get_list("retry-after", split_commas=True)[0]) > 0
+    assert over[0].json()["code"] == "RATE_LIMITED"
+    assert over[1].json()["error"]["details"][0]["reason"] == "RATE_LIMITED"
+    at_once = text("hello", configuration={"returnImmediately": True})
+    assert caller.post({**CALL, "params": at_once}).status_code == 429
+    assert caller.call("ListTasks", {})["totalSize"] == 5
+    assert state(A2A(strict, tenant=new_tenant(strict)["slug"]).send(text("hello"))) == "COMPLETED"
+
+
+def test_looking_is_not_counted_as_work(strict: Server) -> None:
+    caller = A2A(strict, tenant=new_tenant(strict)["slug"])
+    task = caller.send(text("hello"))
+
+    for _ in range(20):
+        caller.get(task["id"])
+
+    assert state(caller.send(text("hello"))) == "COMPLETED"

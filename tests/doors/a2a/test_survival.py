@@ -1,0 +1,100 @@
+"""What must outlive a process: conversations, running tasks, those who follow them."""
+
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.doors.a2a.calling import A2A, CONFORMANCE, state, text
+from tests.doors.rest.calling import sql
+from tests.harness import Server, data_dir
+from tests.tenants import beside
+
+AT_ONCE = {"returnImmediately": True}
+
+
+@pytest.mark.req("A2A-THR-1", "A2A-THR-2", "RAD-C2-1", "RAD-C2-2")
+def test_a_conversation_goes_on_after_a_restart() -> None:
+    home = data_dir()
+    first = Server(CONFORMANCE, at=home).start()
+    caller = A2A(first)
+    task = caller.send(text("tck-multi-turn before"))
+    [thread] = sql(first, "SELECT * FROM threads WHERE thread_id = $1", task["contextId"])
+    assert {"thread_id", "tenant_id", "created_at", "updated_at", "conversation_context"} <= set(thread.keys())
+    first.stop()
+
+    with Server(CONFORMANCE, at=home) as second:
+        caller = A2A(second)
+        assert caller.get(task["id"]) == task
+        done = caller.send(text("done", taskId=task["id"]))
+
+    assert (state(done), done["contextId"]) == ("COMPLETED", task["contextId"])
+    assert done["artifacts"][0]["parts"] == [{"data": {"first": "tck-multi-turn before", "last": "done"}}]
+
+
+@pytest.mark.req("RAD-C2-3")
+def test_a_conversation_that_was_idle_for_too_long_is_refused() -> None:
+    with Server(CONFORMANCE | {"DRAGOMAN_THREADS__TTL_S": "1", "DRAGOMAN_THREADS__CONTEXT_TTL_S": "1"}) as server:
+        caller = A2A(server)
+        task = caller.send(text("tck-multi-turn"))
+        sql(server, "UPDATE threads SET expires_at = now() - interval '1 s' WHERE thread_id = $1", task["contextId"])
+
+        errors = [
+            caller.error("SendMessage", text("done", taskId=task["id"])),
+            caller.error("SendMessage", text("hello", contextId=task["contextId"])),
+        ]
+
+    assert {error["data"][0]["metadata"]["code"] for error in errors} == {"THREAD_EXPIRED"}
+
+
+def test_a_task_of_a_killed_process_is_taken_over_within_seconds(served: Server) -> None:
+    other = Server(CONFORMANCE | beside(served)).start()
+    there, here = A2A(other, keys_of=served), A2A(served)
+    task = there.send(text("tck-long-running seconds=3", configuration=AT_ONCE))
+
+    other.stop(signal.SIGKILL)
+    killed = time.monotonic()
+    with here.stream("SubscribeToTask", {"id": task["id"]}) as stream:
+        events = [event for _, event in stream]
+
+    assert time.monotonic() - killed < 25
+    assert state(events[-1]["statusUpdate"]) == "COMPLETED"
+    done = here.get(task["id"])
+    assert [artifact["name"] for artifact in done["artifacts"]] == ["result"]
+    [row] = sql(served, "SELECT attempt FROM tasks WHERE id = $1::uuid", task["id"])
+    assert row["attempt"] == 2
+
+
+def test_a_task_is_cancelled_and_followed_from_another_process(served: Server) -> None:
+    def follow(caller: A2A, begun: threading.Event) -> str:
+        with caller.stream("SubscribeToTask", {"id": task["id"]}) as stream:
+            next(stream)
+            begun.set()
+            return state(list(stream)[-1][1]["statusUpdate"])
+
+    with Server(CONFORMANCE | beside(served)) as other, ThreadPoolExecutor(2) as pool:
+        there, here = A2A(other, keys_of=served), A2A(served)
+        task = there.send(text("tck-cancel", configuration=AT_ONCE))
+        begun = [threading.Event(), threading.Event()]
+        following = [pool.submit(follow, caller, event) for caller, event in zip((here, there), begun, strict=True)]
+        assert all(event.wait(10) for event in begun)
+
+        cancelled = here.call("CancelTask", {"id": task["id"]})
+
+        assert state(cancelled) == "CANCELED"
+        assert [one.result(10) for one in following] == ["CANCELED", "CANCELED"]
+        assert there.get(task["id"]) == cancelled
+        assert sql(served, "SELECT 1 FROM task_queue WHERE task_id = $1::uuid", task["id"]) == []
+
+
+def test_a_conversation_goes_on_in_another_process(served: Server) -> None:
+    with Server(CONFORMANCE | beside(served)) as other:
+        there, here = A2A(other, keys_of=served), A2A(served)
+        task = there.send(text("tck-multi-turn there"))
+
+        done = here.send(text("done", taskId=task["id"]))
+
+        assert there.get(task["id"]) == done
+    assert done["artifacts"][0]["parts"] == [{"data": {"first": "tck-multi-turn there", "last": "done"}}]
