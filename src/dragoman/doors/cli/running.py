@@ -19,17 +19,23 @@ def command(name: str, programs: Programs) -> click.Command:
 
 
 def _serve(programs: Programs) -> click.Command:
-    @click.command(epilog=f"Example: {program()} serve --port 9000 --workers 4")
+    @click.command(epilog=f"Example: {program()} serve --port 9000 --workers 4 --agent my_agent:agent")
     @click.option("--host", help="Address to listen on [127.0.0.1].")
     @click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 picks a free one [8080].")
     @click.option("--workers", type=click.IntRange(1, 64), help="Server processes [1].")
-    def serve(host: str | None, port: int | None, workers: int | None) -> None:
+    @click.option("--agent", help="An agent written with kit to serve over A2A, as module:name.")
+    def serve(host: str | None, port: int | None, workers: int | None, agent: str | None) -> None:
         """Run the server, with its own PostgreSQL and Valkey unless it is given others.
 
         It is configured by environment variables, or by the TOML file that DRAGOMAN_CONFIG names; `config check`
         shows what is in force. The options here win over both.
         """
-        given = {"DRAGOMAN_WORKERS": workers, "DRAGOMAN_HOST": host, "DRAGOMAN_PORT": port}
+        given = {
+            "DRAGOMAN_WORKERS": workers,
+            "DRAGOMAN_HOST": host,
+            "DRAGOMAN_PORT": port,
+            "DRAGOMAN_AGENT": agent,
+        }
         os.environ.update({name: str(value) for name, value in given.items() if value is not None})
         _run(programs.serve, programs)
 
