@@ -13,6 +13,7 @@ from dragoman.app.tasks import GateTools, TaskCore, build_tasks
 from dragoman.doors.a2a.calls import Calls
 from dragoman.doors.a2a.card import CARD_PATH, REST_PATH, RPC_PATHS, Cards
 from dragoman.doors.a2a.door import A2ADoor
+from dragoman.doors.a2a.paths import PATHS as A2A_PATHS
 from dragoman.doors.rest.openapi import build_openapi
 from dragoman.doors.rest.routes import RestDoor
 from dragoman.doors.rest.site import SITE_PATHS, Site
@@ -189,7 +190,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring) -> Applica
         health=health,
         metrics=metrics,
         jwks=issuer.jwks if issuer else None,
-        openapi=build_openapi(BINDINGS, version=__version__, site=SITE_PATHS),
+        openapi=build_openapi(BINDINGS, version=__version__, site=SITE_PATHS, carried=A2A_PATHS),
         ready=lambda: application.ready,
     )
     edge = Edge(

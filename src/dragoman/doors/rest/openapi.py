@@ -1,6 +1,6 @@
 """The OpenAPI 3.1 document, projected from the operations: what is documented is what is served."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -51,8 +51,10 @@ class SitePath:
     open: bool = True
 
 
-def build_openapi(bindings: Sequence[Binding], *, version: str, site: Sequence[SitePath]) -> Json:
-    """The whole document; the same input gives the same document.
+def build_openapi(
+    bindings: Sequence[Binding], *, version: str, site: Sequence[SitePath], carried: Mapping[str, Json] | None = None
+) -> Json:
+    """The whole document; the same input gives the same document. `carried` are the path items of other doors.
 
     Raises:
         ValueError: one input model would need two different bodies, since two paths carry different fields of it.
@@ -63,7 +65,9 @@ def build_openapi(bindings: Sequence[Binding], *, version: str, site: Sequence[S
         paths.setdefault(binding.path, {})[binding.method.lower()] = _operation(binding, catalogue)
     for place in site:
         paths.setdefault(place.path, {})["get"] = _site_operation(place, catalogue)
-    tags = dict.fromkeys([*(binding.tag for binding in bindings), *("site" for _ in site)])
+    paths |= carried or {}
+    others = [operation["tags"][0] for item in (carried or {}).values() for operation in item.values()]
+    tags = dict.fromkeys([*(binding.tag for binding in bindings), *("site" for _ in site), *others])
     responses = components.responses()
     return {
         "openapi": "3.1.0",
