@@ -60,6 +60,7 @@ class Acts:
 
     def _step(self, step: dict[str, Any]) -> list[str]:
         repeat = step.get("repeat")
+        status, body, events = 0, None, list[Any]()
         for _ in range(repeat["max_attempts"] if repeat else 1):
             status, body, events = self._ask(step)
             if not repeat or _so(repeat["until"], body):
@@ -108,7 +109,7 @@ class Acts:
         return status, unwrapped, [event.get("result", event) for event in events]
 
     def _raw(self, raw: dict[str, Any], *, streams: bool) -> tuple[int, Any, list[Any]]:
-        content = {"content": raw["body_raw"]} if "body_raw" in raw else {"json": raw.get("body")}
+        content: dict[str, Any] = {"content": raw["body_raw"]} if "body_raw" in raw else {"json": raw.get("body")}
         url = "/a2a" + raw["path"].rstrip("/")
         if streams:
             with self._http.stream(raw["method"], url, headers=raw.get("headers"), **content) as response:

@@ -18,6 +18,7 @@ LEFT_OUT = {
     "DM-FMT-002": MESSAGE,
     "DM-FMT-003": MESSAGE,
     "STREAM-MSG-001": MESSAGE,
+    "CORE-HIST-005": "counts the user's messages alone; a history of ours holds the agent's too",
     "SEC-AUTH-005": "an agent of ours asks for input; kit has no way to ask for credentials",
     "CORE-CTX-001": "for servers that choose contexts themselves; here a client may name a new one",
     "CORE-CAP-001": "the specification has an error of its own for this, PushNotificationNotSupported",
