@@ -10,17 +10,15 @@ A read runs the first two and the handler. A write commits key, rows and audit r
 """
 
 import asyncio
-import hashlib
 from dataclasses import dataclass
 from time import perf_counter
 
-import rfc8785
 import structlog
 
 from dragoman.context import Caller, RequestContext, current_request
-from dragoman.errors import DragomanError, Forbidden, Internal, InvalidInput, TimedOut
+from dragoman.errors import DragomanError, Forbidden, Internal, TimedOut
 from dragoman.infra.auth.authority import Authority
-from dragoman.infra.db import Database, IdempotencyKeys, Scope
+from dragoman.infra.db import Database, IdempotencyKeys, Scope, digest_of
 from dragoman.infra.limits import Admission
 from dragoman.infra.telemetry import Metrics, SecurityEvents, Tracer
 from dragoman.operations import AnyOperation, Handlers, I, Input, O, Operation, Output, Passage
@@ -28,7 +26,6 @@ from dragoman.services.audit.models import Outcome
 from dragoman.services.audit.trail import AuditTrail, Entry
 
 _LOG = structlog.get_logger(__name__)
-_LONGEST_KEY = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +144,7 @@ class Gate:
         self, operation: Operation[I, O], caller: Caller, given: I, key: str | None, request: RequestContext | None
     ) -> O:
         scope = Scope(caller.tenant, caller.platform)
-        digest = _digest(operation, given)
-        if key is not None:
-            _check_key(key)
+        digest = digest_of(operation.name, given.model_dump(mode="json"))
         async with self._db.unit(scope):
             if key is not None:
                 earlier = await self._guards.keys.claim(scope, caller.subject, key, digest)
@@ -195,19 +190,6 @@ class Gate:
                 await self._guards.trail.add(scope, caller, entry)
         except Exception:  # noqa: BLE001 - a guard: the refusal stands, whatever became of its record
             _LOG.exception("audit.not_recorded", operation=operation.name, outcome=outcome.value)
-
-
-def _digest(operation: AnyOperation, given: Input) -> bytes:
-    try:
-        text = rfc8785.dumps({"operation": operation.name, "input": given.model_dump(mode="json")})
-    except rfc8785.CanonicalizationError:
-        raise InvalidInput.of("input", "numbers must be finite, and whole numbers within 2**53") from None
-    return hashlib.sha256(text).digest()
-
-
-def _check_key(key: str) -> None:
-    if not 1 <= len(key) <= _LONGEST_KEY or not (key.isascii() and key.isprintable()):
-        raise InvalidInput.of("Idempotency-Key", f"must be 1 to {_LONGEST_KEY} printable ASCII characters")
 
 
 def _resource(given: Input, output: Output | None) -> str | None:

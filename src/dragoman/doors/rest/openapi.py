@@ -17,8 +17,8 @@ Json = dict[str, Any]
 _VERSION_FIELD: Final = "expected_version"
 _JSON: Final = "application/json"
 _ABOUT: Final = (
-    "One governed back-end for AI agents. Every operation here is the same one, with the same guards, behind A2A, MCP, "
-    "AG-UI and the shell.\n\nA success is `{success, data, meta}`; an error is a problem document (RFC 9457). "
+    "One governed back-end for AI agents. Every operation here is the same one, with the same guards, behind A2A "
+    "and the shell.\n\nA success is `{success, data, meta}`; an error is a problem document (RFC 9457). "
     "Lists are paged: give `meta.nextCursor` back as `cursor`."
 )
 

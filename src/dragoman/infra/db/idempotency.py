@@ -1,8 +1,11 @@
 """Keys that make a repeated write harmless: claimed first, in the same transaction as what they protect."""
 
+import hashlib
 from typing import Any, LiteralString
 
-from dragoman.errors import IdempotencyConflict
+import rfc8785
+
+from dragoman.errors import IdempotencyConflict, InvalidInput
 from dragoman.infra.db.database import Database, Scope
 
 # A second claim of a key that another transaction holds waits until that one ends: then it finds the row, or takes it.
@@ -10,6 +13,22 @@ CLAIM: LiteralString = """
 INSERT INTO idempotency_keys (tenant_id, scope, key, digest) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING"""
 FIND: LiteralString = "SELECT digest, output FROM idempotency_keys WHERE tenant_id = $1 AND scope = $2 AND key = $3"
 KEEP: LiteralString = "UPDATE idempotency_keys SET output = $4 WHERE tenant_id = $1 AND scope = $2 AND key = $3"
+
+
+_LONGEST_KEY = 200
+
+
+def digest_of(operation: str, given: Any) -> bytes:
+    """What was asked, whatever order it was written in (RFC 8785): the same input has the same digest on every door.
+
+    Raises:
+        InvalidInput: it has numbers that do not survive JSON.
+    """
+    try:
+        text = rfc8785.dumps({"operation": operation, "input": given})
+    except rfc8785.CanonicalizationError:
+        raise InvalidInput.of("input", "numbers must be finite, and whole numbers within 2**53") from None
+    return hashlib.sha256(text).digest()
 
 
 class IdempotencyKeys:
@@ -22,8 +41,11 @@ class IdempotencyKeys:
         """None when the key is fresh and now ours; else what the first use of it gave.
 
         Raises:
+            InvalidInput: it is not fit to be a key.
             IdempotencyConflict: the first use had another input.
         """
+        if not 1 <= len(key) <= _LONGEST_KEY or not (key.isascii() and key.isprintable()):
+            raise InvalidInput.of("Idempotency-Key", f"must be 1 to {_LONGEST_KEY} printable ASCII characters")
         if await self._db.execute(scope, CLAIM, scope.tenant, holder, key, digest):
             return None
         row = await self._db.find(scope, FIND, scope.tenant, holder, key)
