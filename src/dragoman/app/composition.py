@@ -13,7 +13,9 @@ from dragoman.app.tasks import GateTools, TaskCore, build_tasks
 from dragoman.doors.a2a.calls import Calls
 from dragoman.doors.a2a.card import CARD_PATH, REST_PATH, RPC_PATHS, Cards
 from dragoman.doors.a2a.door import A2ADoor
+from dragoman.doors.a2a.old_card import OLD_CARD_PATH
 from dragoman.doors.a2a.paths import PATHS as A2A_PATHS
+from dragoman.doors.a2a.seed_paths import SEED_PREFIX
 from dragoman.doors.rest.openapi import build_openapi
 from dragoman.doors.rest.routes import RestDoor
 from dragoman.doors.rest.site import SITE_PATHS, Site
@@ -44,8 +46,12 @@ from dragoman.services.tenancy.tenants import TenantService
 from dragoman.services.tenancy.users import UserService
 
 PROBE_PATHS = frozenset({"/health", "/ready", "/metrics"})
-OPEN_PATHS = frozenset({"/", "/docs", "/openapi.json", "/openapi-3.0.json", "/.well-known/jwks.json", CARD_PATH})
+OPEN_PATHS = frozenset(
+    {"/", "/docs", "/openapi.json", "/openapi-3.0.json", "/.well-known/jwks.json", CARD_PATH, OLD_CARD_PATH}
+)
 OPEN_PREFIXES = ("/docs/",)
+_A2A = (*RPC_PATHS, CARD_PATH, OLD_CARD_PATH)
+_A2A_PREFIXES = (f"{REST_PATH}/", SEED_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +142,7 @@ class Doors:
         path: str = scope["path"]
         if path.startswith("/api/"):
             await self._rest(scope, receive, send)
-        elif path in (*RPC_PATHS, CARD_PATH) or path.startswith(f"{REST_PATH}/"):
+        elif path in _A2A or path.startswith(_A2A_PREFIXES):
             await self._a2a(scope, receive, send)
         else:
             await self._site(scope, receive, send)

@@ -46,11 +46,11 @@ class Calls:
         cards: Cards,
         longest_wait_s: float,
     ) -> None:
-        self._gate = gate
-        self._tasks = tasks
+        self.gate = gate
+        self.tasks = tasks
         self._find_operation = find_operation
         self.cards = cards
-        self._longest_wait_s = longest_wait_s
+        self.longest_wait_s = longest_wait_s
         self.answers: dict[str, Callable[[Call], Awaitable[Json]]] = {
             "SendMessage": self.send,
             "GetTask": self.get,
@@ -69,16 +69,16 @@ class Calls:
 
     async def send(self, call: Call) -> Json:
         """Send a message; the task, when it rests or when the sender does not wait."""
-        sent = self._read(call, self._longest_wait_s)
-        await self._enter(call.caller, sent)
-        task = await self._tasks.send(call.caller, sent.incoming)
+        sent = self._read(call, self.longest_wait_s)
+        await self.enter(call.caller, sent)
+        task = await self.tasks.send(call.caller, sent.incoming)
         return {"task": task_json(task, history_length=sent.history_length)}
 
     async def stream(self, call: Call) -> Events:
         """Send a message and follow what comes of it."""
         sent = self._read(call, 0)
-        await self._enter(call.caller, sent)
-        task = await self._tasks.send(call.caller, sent.incoming)
+        await self.enter(call.caller, sent)
+        task = await self.tasks.send(call.caller, sent.incoming)
         first = task_json(task, history_length=sent.history_length)
         return self._events(call.caller, task, first, ended=task.resting)
 
@@ -87,14 +87,14 @@ class Calls:
         reader = Reader(call.params)
         ref, history_length = reader.text("id", required=True), reader.number("historyLength", least=0)
         reader.settle()
-        await self._gate.enter(GET_TASK, call.caller)
-        return task_json(await self._tasks.get(call.caller, ref or ""), history_length=history_length)
+        await self.gate.enter(GET_TASK, call.caller)
+        return task_json(await self.tasks.get(call.caller, ref or ""), history_length=history_length)
 
     async def page(self, call: Call) -> Json:
         """A page of tasks, the latest first."""
         wanted, history_length, with_artifacts = read_list(call.params)
-        await self._gate.enter(LIST_TASKS, call.caller)
-        found, total = await self._tasks.page(call.caller, wanted)
+        await self.gate.enter(LIST_TASKS, call.caller)
+        found, total = await self.tasks.page(call.caller, wanted)
         shown = found[: wanted.limit]
         more = len(found) > wanted.limit
         return {
@@ -107,14 +107,14 @@ class Calls:
     async def cancel(self, call: Call) -> Json:
         """End a task."""
         ref = _read_id(call.params)
-        await self._gate.enter(CANCEL_TASK, call.caller)
-        return task_json(await self._tasks.cancel(call.caller, ref))
+        await self.gate.enter(CANCEL_TASK, call.caller)
+        return task_json(await self.tasks.cancel(call.caller, ref))
 
     async def subscribe(self, call: Call) -> Events:
         """Follow a task: how it stands, then what happens; from `Last-Event-ID` on where that is given."""
         ref = _read_id(call.params)
-        await self._gate.enter(FOLLOW_TASK, call.caller)
-        task = await self._tasks.get(call.caller, ref)
+        await self.gate.enter(FOLLOW_TASK, call.caller)
+        task = await self.tasks.get(call.caller, ref)
         seen = call.last_event_id
         if task.terminal and (seen is None or seen >= task.seq):
             raise UnsupportedOperation("the task has ended, and nothing more will happen to it", state=task.state.value)
@@ -124,24 +124,24 @@ class Calls:
 
     async def extended_card(self, call: Call) -> Json:
         """The card for this caller."""
-        await self._gate.enter_ahead(GET_TASK, call.caller)
+        await self.gate.enter_ahead(GET_TASK, call.caller)
         return self.cards.extended(call.base_url, call.caller)
 
     async def push(self, call: Call) -> Json:
         """Push notifications are not offered yet, and the card says so."""
-        await self._gate.enter_ahead(GET_TASK, call.caller)
+        await self.gate.enter_ahead(GET_TASK, call.caller)
         raise PushNotSupported
 
     def _read(self, call: Call, wait_s: float) -> Sent:
         return read_send(call.params, self.cards.modes, key=call.idempotency_key, wait_s=wait_s)
 
-    async def _enter(self, caller: Caller, sent: Sent) -> None:
+    async def enter(self, caller: Caller, sent: Sent) -> None:
         """A message that names an operation is counted as that, and its task says whether the caller may."""
         operation = self._named(sent.incoming.message)
         if operation is None:
-            await self._gate.enter(SEND_MESSAGE, caller)
+            await self.gate.enter(SEND_MESSAGE, caller)
         else:
-            await self._gate.enter_ahead(operation, caller)
+            await self.gate.enter_ahead(operation, caller)
 
     def _named(self, message: Json) -> AnyOperation | None:
         for part in message["parts"]:
@@ -160,7 +160,7 @@ class Calls:
                 yield event
 
     async def _replay(self, caller: Caller, task: Task, after: int) -> Events:
-        async with aclosing(self._tasks.follow(caller, task, after, beat_s=BEAT_S)) as happenings:
+        async with aclosing(self.tasks.follow(caller, task, after, beat_s=BEAT_S)) as happenings:
             async for happening in happenings:
                 if happening is None:
                     yield None

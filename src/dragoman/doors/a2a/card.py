@@ -14,6 +14,7 @@ from dragoman.doors.a2a.reading import Modes
 from dragoman.operations import AnyOperation
 
 Json = dict[str, Any]
+Shape = Callable[[Json, str], Json]
 CARD_PATH: Final = "/.well-known/agent-card.json"
 RPC_PATH: Final = "/a2a"
 # Some clients take the address of the card for a directory, and put a slash behind it.
@@ -47,22 +48,23 @@ class Cards:
         self._agent = agent
         self._version = version
         self._may = may
-        self._kept: dict[str, Card] = {}
+        self._kept: dict[tuple[str, Shape | None], Card] = {}
         skills = agent.skills if agent else ()
         self.modes = Modes(
             read=frozenset({_TEXT, _JSON}).union(*(skill.info.input_modes for skill in skills)),
             written=frozenset({_TEXT, _JSON}).union(*(skill.info.output_modes for skill in skills)),
         )
 
-    def public(self, base_url: str) -> Card:
-        """For everybody, with the addresses under which the server was asked."""
-        kept = self._kept.get(base_url)
+    def public(self, base_url: str, shape: Shape | None = None) -> Card:
+        """For everybody, with the addresses under which the server was asked; `shape` is that of an older version."""
+        kept = self._kept.get((base_url, shape))
         if kept is None:
-            body = orjson.dumps(self._card(base_url, list(self._operations)))
+            card = self._card(base_url, list(self._operations))
+            body = orjson.dumps(shape(card, base_url) if shape else card)
             kept = Card(body, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.pop(next(iter(self._kept)))
-            self._kept[base_url] = kept
+            self._kept[base_url, shape] = kept
         return kept
 
     def extended(self, base_url: str, caller: Caller) -> Json:

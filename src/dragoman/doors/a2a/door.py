@@ -1,13 +1,15 @@
-"""The A2A door: plain ASGI, three addresses."""
+"""The A2A door: plain ASGI, by its addresses."""
 
 from datetime import UTC, datetime
 from email.utils import format_datetime
 
 from dragoman.doors.a2a.calls import Calls
-from dragoman.doors.a2a.card import CARD_PATH, RPC_PATH, RPC_PATHS
+from dragoman.doors.a2a.card import CARD_PATH, RPC_PATH, RPC_PATHS, Card
 from dragoman.doors.a2a.jsonrpc import JsonRpc
+from dragoman.doors.a2a.old_card import OLD_CARD_PATH, old_card
 from dragoman.doors.a2a.requests import Request
 from dragoman.doors.a2a.rest import RestBinding
+from dragoman.doors.a2a.seed_paths import SEED_PREFIX, SeedPaths
 from dragoman.errors import MethodNotAllowed
 from dragoman.infra.edge import AsgiScope, Receive, Send
 
@@ -19,6 +21,7 @@ class A2ADoor:
         self._calls = calls
         self._rpc = JsonRpc(calls)
         self._rest = RestBinding(calls)
+        self._seed = SeedPaths(calls)
         self._since = format_datetime(datetime.now(UTC), usegmt=True).encode()
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
@@ -30,15 +33,19 @@ class A2ADoor:
             await self._rpc.serve(request, send)
         elif scope["path"] == CARD_PATH:
             request.context.route = CARD_PATH
-            await self._show_card(request, send)
+            await self._show_card(request, send, self._calls.cards.public(request.base_url))
+        elif scope["path"] == OLD_CARD_PATH:
+            request.context.route = OLD_CARD_PATH
+            await self._show_card(request, send, self._calls.cards.public(request.base_url, old_card))
+        elif scope["path"].startswith(SEED_PREFIX):
+            await self._seed.serve(request, send)
         else:
             await self._rest.serve(request, send)
 
-    async def _show_card(self, request: Request, send: Send) -> None:
+    async def _show_card(self, request: Request, send: Send, card: Card) -> None:
         method = request.scope["method"]
         if method not in ("GET", "HEAD"):
             raise MethodNotAllowed(method, ["GET", "HEAD"])
-        card = self._calls.cards.public(request.base_url)
         headers = [
             (b"etag", card.etag.encode()),
             (b"cache-control", b"public, max-age=60"),

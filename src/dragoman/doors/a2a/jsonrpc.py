@@ -23,7 +23,7 @@ from dragoman.infra.edge import Send
 _LOG = structlog.get_logger(__name__)
 _JSON: Final = (b"content-type", b"application/json")
 _FRESH: Final = (b"cache-control", b"no-store")
-_MEDIA_TYPES: Final = frozenset({"application/json", "application/a2a+json"})
+MEDIA_TYPES: Final = frozenset({"application/json", "application/a2a+json"})
 
 
 class JsonRpc:
@@ -39,23 +39,23 @@ class JsonRpc:
         try:
             _check_head(request)
             body = parse(await request.read())
-            rpc_id = _read_id(body)
-            method, params = _read_method(body)
-            answered = request.negotiate()
+            rpc_id = read_rpc_id(body)
+            method, params = read_method(body)
+            _, answered = request.negotiate()
             request.context.route = f"{RPC_PATH} {method}" if self._has(method) else RPC_PATH
             if (stream := self._calls.streams.get(method)) is None:
-                result = await self._calls.answers.get(method, _unknown(method))(request.call(params))
-                await _send(send, answered, {"jsonrpc": "2.0", "id": rpc_id, "result": result})
+                result = await self._calls.answers.get(method, unknown(method))(request.call(params))
+                await send_rpc(send, answered, {"jsonrpc": "2.0", "id": rpc_id, "result": result})
                 return
             events = await stream(request.call(params))
         except DragomanError as error:
             if wire_of(error).by_http:
                 raise
-            await _send(send, answered, _failure(rpc_id, error))
+            await send_rpc(send, answered, failure(rpc_id, error))
             return
         except Exception:  # noqa: BLE001 - an edge: nothing unforeseen may reach the wire
             _LOG.exception("a2a.call_failed")
-            await _send(send, answered, _failure(rpc_id, Internal()))
+            await send_rpc(send, answered, failure(rpc_id, Internal()))
             return
         await send_events(
             events,
@@ -63,7 +63,7 @@ class JsonRpc:
             send,
             answered,
             frame=lambda result: {"jsonrpc": "2.0", "id": rpc_id, "result": result},
-            fail=lambda error: _failure(rpc_id, error),
+            fail=lambda error: failure(rpc_id, error),
         )
 
     def _has(self, method: str) -> bool:
@@ -74,11 +74,13 @@ def _check_head(request: Request) -> None:
     """The media type before the body: what is not declared as JSON is not read as JSON."""
     if request.scope["method"] != "POST":
         raise MethodNotAllowed(request.scope["method"], ["POST"])
-    if request.media_type not in _MEDIA_TYPES:
+    if request.media_type not in MEDIA_TYPES:
         raise ContentTypeNotSupported("send application/json", media_type=request.media_type[:100])
 
 
-def _unknown(method: str) -> Callable[[Call], Awaitable[Json]]:
+def unknown(method: str) -> Callable[[Call], Awaitable[Json]]:
+    """What answers a method that there is not."""
+
     async def refuse(call: Call) -> Json:
         del call
         raise MethodNotFound(method)
@@ -86,12 +88,18 @@ def _unknown(method: str) -> Callable[[Call], Awaitable[Json]]:
     return refuse
 
 
-def _read_id(body: Any) -> str | int | float | None:
+def read_rpc_id(body: Any) -> str | int | float | None:
+    """The id to answer with."""
     rpc_id = cast("Json", body).get("id") if isinstance(body, dict) else None
     return rpc_id if isinstance(rpc_id, str | int | float) and not isinstance(rpc_id, bool) else None
 
 
-def _read_method(body: Any) -> tuple[str, Any]:
+def read_method(body: Any) -> tuple[str, Any]:
+    """The method and its params.
+
+    Raises:
+        InvalidRequest: the body is no request.
+    """
     if isinstance(body, list):
         raise InvalidRequest("batches are not served; send one request at a time")
     if not isinstance(body, dict):
@@ -109,11 +117,13 @@ def _read_method(body: Any) -> tuple[str, Any]:
     return method, {} if params is None else params
 
 
-def _failure(rpc_id: str | float | None, error: DragomanError) -> Json:
+def failure(rpc_id: str | float | None, error: DragomanError) -> Json:
+    """The response to a call that failed."""
     return {"jsonrpc": "2.0", "id": rpc_id, "error": to_rpc_error(error)}
 
 
-async def _send(send: Send, answered: Headers, body: Json) -> None:
+async def send_rpc(send: Send, answered: Headers, body: Json) -> None:
+    """A whole response."""
     payload = orjson.dumps(body)
     headers = [_JSON, (b"content-length", str(len(payload)).encode()), _FRESH, *answered]
     await send({"type": "http.response.start", "status": 200, "headers": headers})

@@ -9,31 +9,38 @@ from dragoman.doors.a2a.errors import VersionNotSupported
 
 _LOG = structlog.get_logger(__name__)
 VERSION: Final = "1.0"
-SERVED: Final = (VERSION,)
+OLDER: Final = "0.3"
+# What clients of the plain paths may call themselves: these were never versioned.
+PLAIN: Final = ("0.1", "0.2", OLDER, VERSION)
 TOOLS_EXTENSION: Final = "urn:dragoman:a2a:tools:1"
 SUPPORTED_EXTENSIONS: Final = frozenset({TOOLS_EXTENSION})
 
 
-def negotiate_version(headers: Mapping[bytes, str], query: Mapping[str, str]) -> str:
-    """The version to answer in: Major.Minor decides, in the header or in the query.
+def negotiate_version(
+    headers: Mapping[bytes, str],
+    query: Mapping[str, str],
+    *,
+    served: tuple[str, ...] = (VERSION,),
+    silent: str = VERSION,
+) -> str:
+    """The version to answer in: Major.Minor decides, in the header or in the query; `silent` where neither says it.
 
     Raises:
         VersionNotSupported: it is not served; one that is newer than ours is also logged.
     """
     wanted = headers.get(b"a2a-version") or query.get("A2A-Version") or query.get("a2a-version") or ""
     if not wanted.strip():
-        # The specification reads nothing as 0.3. Until that is served beside this one, it is read as ours.
-        return VERSION
+        return silent
     parts = wanted.strip().split(".")
     if not all(part.isascii() and part.isdigit() and len(part) < 6 for part in parts):
-        raise VersionNotSupported(wanted, SERVED)
+        raise VersionNotSupported(wanted, served)
     asked = (int(parts[0]), int(parts[1]) if len(parts) > 1 else 0)
-    for served in SERVED:
-        if asked == tuple(int(part) for part in served.split(".")):
-            return served
+    for version in served:
+        if asked == tuple(int(part) for part in version.split(".")):
+            return version
     if asked > tuple(int(part) for part in VERSION.split(".")):
         _LOG.warning("a2a.newer_version", asked=wanted[:20], served=VERSION)
-    raise VersionNotSupported(wanted, SERVED)
+    raise VersionNotSupported(wanted, served)
 
 
 def negotiate_extensions(headers: Mapping[bytes, str]) -> list[str]:

@@ -10,7 +10,7 @@ import orjson
 from dragoman.context import Caller, RequestContext, current_request
 from dragoman.doors.a2a.calls import Call
 from dragoman.doors.a2a.errors import ParseFailed
-from dragoman.doors.a2a.negotiation import negotiate_extensions, negotiate_version
+from dragoman.doors.a2a.negotiation import VERSION, negotiate_extensions, negotiate_version
 from dragoman.errors import InvalidInput, Unauthenticated
 from dragoman.infra.edge import AsgiScope, Receive
 
@@ -56,18 +56,18 @@ class Request:
             host = f"{server[0]}:{server[1]}" if server[1] else str(server[0])
         return f"{self.scope.get('scheme', 'http')}://{host}"
 
-    def negotiate(self) -> Headers:
-        """Check the version; the headers of the answer.
+    def negotiate(self, *, served: tuple[str, ...] = (VERSION,), silent: str = VERSION) -> tuple[str, Headers]:
+        """The version to answer in, and the headers of the answer.
 
         Raises:
             VersionNotSupported: it is not served.
         """
-        version = negotiate_version(self.headers, self.query)
+        version = negotiate_version(self.headers, self.query, served=served, silent=silent)
         active = negotiate_extensions(self.headers)
         answered: Headers = [(b"a2a-version", version.encode())]
         if active:
             answered.append((b"a2a-extensions", ", ".join(active).encode()))
-        return answered
+        return version, answered
 
     def call(self, params: Any) -> Call:
         """The call that it carries.

@@ -55,7 +55,7 @@ class RestBinding:
             found = _find(request.scope["raw_path"].decode("latin-1").partition("?")[0][len(REST_PATH) :])
             request.context.route = REST_PATH + found.route
             name = found.method(request.scope["method"])
-            answered = request.negotiate()
+            _, answered = request.negotiate()
             call = request.call(await self._params(request, found))
             stream: Callable[[Call], Awaitable[Events]] | None = self._calls.streams.get(name)
             if stream is None:
