@@ -7,6 +7,7 @@ import orjson
 import structlog
 
 from dragoman.doors.a2a.calls import Call, Calls
+from dragoman.doors.a2a.calls_03 import Calls03
 from dragoman.doors.a2a.card import RPC_PATH
 from dragoman.doors.a2a.errors import (
     ContentTypeNotSupported,
@@ -15,6 +16,7 @@ from dragoman.doors.a2a.errors import (
     to_rpc_error,
     wire_of,
 )
+from dragoman.doors.a2a.negotiation import OLDER, VERSION
 from dragoman.doors.a2a.requests import Headers, Json, Request, parse
 from dragoman.doors.a2a.streaming import send_events
 from dragoman.errors import DragomanError, Internal, MethodNotAllowed
@@ -30,7 +32,7 @@ class JsonRpc:
     """Answers with HTTP 200 whatever becomes of the call, except where HTTP itself has the better word."""
 
     def __init__(self, calls: Calls) -> None:
-        self._calls = calls
+        self._versions: dict[str, Calls | Calls03] = {VERSION: calls, OLDER: Calls03(calls)}
 
     async def serve(self, request: Request, send: Send) -> None:
         """Answer one request."""
@@ -41,10 +43,15 @@ class JsonRpc:
             body = parse(await request.read())
             rpc_id = read_rpc_id(body)
             method, params = read_method(body)
-            _, answered = request.negotiate()
-            request.context.route = f"{RPC_PATH} {method}" if self._has(method) else RPC_PATH
-            if (stream := self._calls.streams.get(method)) is None:
-                result = await self._calls.answers.get(method, unknown(method))(request.call(params))
+            # Who does not say a version is known by the names of the methods: 0.3 has a slash in each.
+            version, answered = request.negotiate(
+                served=tuple(self._versions), silent=OLDER if "/" in method else VERSION
+            )
+            calls = self._versions[version]
+            known = method in calls.answers or method in calls.streams
+            request.context.route = f"{RPC_PATH} {method}" if known else RPC_PATH
+            if (stream := calls.streams.get(method)) is None:
+                result = await calls.answers.get(method, unknown(method))(request.call(params))
                 await send_rpc(send, answered, {"jsonrpc": "2.0", "id": rpc_id, "result": result})
                 return
             events = await stream(request.call(params))
@@ -65,9 +72,6 @@ class JsonRpc:
             frame=lambda result: {"jsonrpc": "2.0", "id": rpc_id, "result": result},
             fail=lambda error: failure(rpc_id, error),
         )
-
-    def _has(self, method: str) -> bool:
-        return method in self._calls.answers or method in self._calls.streams
 
 
 def _check_head(request: Request) -> None:
