@@ -365,7 +365,7 @@ def test_what_goes_wrong_in_an_envelope_is_said_in_it(a2a: A2A, method: Any, par
         (said({"type": "file", "file": {"bytes": "eA==", "uri": "x"}}), "message.parts[0].file"),
         (said({"type": "file", "file": {"uri": 5}}), "message.parts[0].file"),
         (said({"type": "file", "file": {"uri": "x", "name": 5}}), "message.parts[0].file.name"),
-        (said({"type": "file", "file": {"bytes": "!!"}}), "message.parts[0].raw"),
+        (said({"type": "file", "file": {"bytes": "!!"}}), "message.parts[0].file.bytes"),
         (said({"type": "text", "text": "x", "metadata": 5}), "message.parts[0].metadata"),
         ([], "body"),
         (5, "body"),

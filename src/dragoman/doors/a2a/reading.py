@@ -252,7 +252,9 @@ def _read_part(given: Any, where: str, said: Reader, modes: Modes) -> Json:
         file["name"] = name[:500]
     elif name:
         said.complain(f"{where}.filename", "must be text")
-    return file | ({"uri": part["url"]} if payload == "url" else {"data": _read_base64(part["raw"], where, said)})
+    return file | (
+        {"uri": part["url"]} if payload == "url" else {"data": read_base64(part["raw"], f"{where}.raw", said)}
+    )
 
 
 def _media_type(part: Json, where: str, said: Reader) -> str | None:
@@ -268,12 +270,12 @@ def _media_type(part: Json, where: str, said: Reader) -> str | None:
     return given.partition(";")[0].strip().lower() if given else None
 
 
-def _read_base64(raw: str, where: str, said: Reader) -> str:
+def read_base64(raw: str, where: str, said: Reader) -> str:
+    """The same bytes as the core keeps them: ProtoJSON reads both alphabets, padded or not."""
     try:
-        # ProtoJSON reads both alphabets, padded or not; the core keeps one.
         data = base64.b64decode(raw.replace("-", "+").replace("_", "/") + "=" * (-len(raw) % 4), validate=True)
     except (ValueError, binascii.Error):
-        said.complain(f"{where}.raw", "must be base64")
+        said.complain(where, "must be base64")
         return ""
     return base64.b64encode(data).decode("ascii")
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Final, cast
 
-from dragoman.doors.a2a.reading import Reader
+from dragoman.doors.a2a.reading import Reader, read_base64
 from dragoman.errors import InvalidInput
 from dragoman.services.tasks.models import Json
 
@@ -95,7 +95,9 @@ def _read_file(given: Any, where: str, said: Reader) -> Json:
     if len(payloads) != 1 or not isinstance(file[payloads[0]], str):
         said.complain(where, "must be an object with exactly one of bytes and uri, as text")
         return {}
-    newer: Json = {"raw" if payloads[0] == "bytes" else "url": file[payloads[0]]}
+    newer: Json = {"url": file["uri"]} if payloads[0] == "uri" else {"raw": file["bytes"]}
+    if "raw" in newer:
+        read_base64(newer["raw"], f"{where}.bytes", said)
     for name, ours in (("name", "filename"), ("mimeType", "mediaType")):
         value = file.get(name)
         if value is not None and not isinstance(value, str):
