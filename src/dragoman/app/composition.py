@@ -14,6 +14,7 @@ from dragoman.doors.a2a.calls import Calls
 from dragoman.doors.a2a.card import CARD_PATH, REST_PATH, RPC_PATHS, Cards
 from dragoman.doors.a2a.door import A2ADoor
 from dragoman.doors.a2a.old_card import OLD_CARD_PATH
+from dragoman.doors.a2a.paths import OLD_PATHS as A2A_OLD_PATHS
 from dragoman.doors.a2a.paths import PATHS as A2A_PATHS
 from dragoman.doors.a2a.seed_paths import SEED_PREFIX
 from dragoman.doors.rest.openapi import build_openapi
@@ -196,7 +197,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring) -> Applica
         health=health,
         metrics=metrics,
         jwks=issuer.jwks if issuer else None,
-        openapi=build_openapi(BINDINGS, version=__version__, site=SITE_PATHS, carried=A2A_PATHS),
+        openapi=build_openapi(BINDINGS, version=__version__, site=SITE_PATHS, carried=A2A_PATHS | A2A_OLD_PATHS),
         ready=lambda: application.ready,
     )
     edge = Edge(
