@@ -10,20 +10,12 @@ from dragoman.context import Caller
 from dragoman.doors.a2a.calls import BEAT_S, Call, Calls, Events
 from dragoman.doors.a2a.reading import Reader, Sent, read_send
 from dragoman.doors.a2a.wire_01 import Events01, read_send_01, task_01, transitions_of
-from dragoman.errors import Conflict
 from dragoman.services.tasks.errors import TaskNotFound
 from dragoman.services.tasks.models import Happening, Json, Task
 from dragoman.services.tasks.operations import CANCEL_TASK, FOLLOW_TASK, GET_TASK
 
 # A caller may count on an answer within 25 s; the rest is for giving it.
 _LONGEST_WAIT_S: Final = 24.5
-
-
-class TaskIdTaken(Conflict):
-    """Another call has begun a task with this id in the same moment."""
-
-    def __init__(self, alias: str) -> None:
-        super().__init__(f"a task {alias!r} was begun by another call", reason="TASK_ID_TAKEN")
 
 
 class SeedCalls:
@@ -39,7 +31,7 @@ class SeedCalls:
         alias, sent = self._read(call, self._wait_s)
         await self._calls.enter(call.caller, sent)
         sent = await self._place(call.caller, alias, sent)
-        task = await self._send(call.caller, sent)
+        task = await self._tasks.send(call.caller, sent.incoming)
         return await self._show(call.caller, task, sent.history_length)
 
     async def send_subscribe(self, call: Call) -> Events:
@@ -50,7 +42,7 @@ class SeedCalls:
         await self._calls.enter(call.caller, sent)
         before = await self._find(call.caller, sent.incoming.task_ref or alias)
         sent = await self._place(call.caller, alias, sent)
-        task = await self._send(call.caller, sent)
+        task = await self._tasks.send(call.caller, sent.incoming)
         return self._events(call.caller, task, before.seq if before else 0)
 
     async def resubscribe(self, call: Call) -> Events:
@@ -89,19 +81,9 @@ class SeedCalls:
             return sent
         if await self._find(caller, alias) is not None:
             return replace(sent, incoming=replace(incoming, task_ref=alias))
-        # Two calls that begin the same task at once do its work once.
+        # Of two calls that begin the same task at once the core keeps one; the key has its tool do the work once.
         key = incoming.idempotency_key or f"task-id:{hashlib.sha256(alias.encode()).hexdigest()}"
         return replace(sent, incoming=replace(incoming, alias=alias, idempotency_key=key))
-
-    async def _send(self, caller: Caller, sent: Sent) -> Task:
-        try:
-            return await self._tasks.send(caller, sent.incoming)
-        except RuntimeError as error:
-            # The core keeps ids unique, and has no word of its own for one that was taken meanwhile.
-            alias = sent.incoming.alias
-            if alias is None or await self._find(caller, alias) is None:
-                raise
-            raise TaskIdTaken(alias) from error
 
     async def _show(self, caller: Caller, task: Task, history_length: int | None) -> Json:
         log = [happening async for happening in self._log(caller, task) if happening.seq <= task.seq]
