@@ -78,6 +78,8 @@ class Run:
             store=self.store,
             fresh=self._fresh,
         )
+        if task.alias is not None:
+            await self.store()  # the one who loses the race for an id must not have done anything
         try:
             outcome = await self._desk.executor.execute(job)
         except (RateLimited, Unauthenticated) as error:
