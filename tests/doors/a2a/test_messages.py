@@ -198,3 +198,13 @@ def test_an_answer_that_nobody_writes_cannot_be_asked_for(a2a: A2A) -> None:
 
     assert a2a.error("SendMessage", wanted)["code"] == -32005
     assert state(a2a.send(text("hello", configuration={"acceptedOutputModes": ["video/mp4", "text/*"]}))) == "COMPLETED"
+
+
+def test_fields_may_be_named_as_the_definition_of_the_protocol_has_them(a2a: A2A) -> None:
+    message = {"role": "ROLE_USER", "message_id": "m", "context_id": "by-the-book", "parts": [{"text": "hello"}]}
+    task = a2a.send({"message": message, "configuration": {"history_length": 0, "return_immediately": False}})
+
+    assert (task["contextId"], "history" in task) == ("by-the-book", False)
+    assert "history" not in a2a.get(task["id"], history_length=0)
+    found = a2a.call("ListTasks", {"context_id": "by-the-book", "page_size": 1, "include_artifacts": True})
+    assert (found["totalSize"], found["pageSize"], "artifacts" in found["tasks"][0]) == (1, 1, True)

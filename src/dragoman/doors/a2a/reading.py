@@ -2,8 +2,10 @@
 
 import base64
 import binascii
+import re
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any, Final, cast
 from uuid import UUID, uuid4
 
@@ -61,16 +63,12 @@ class Reader:
             raise InvalidInput(self.complaints)
 
     def value(self, name: str) -> Any:
-        """As it is."""
-        return self._given.get(name)
-
-    def has(self, name: str) -> bool:
-        """Whether it is there, even as null."""
-        return name in self._given
+        """As it is; ProtoJSON reads a field by the name that the protocol's definition has, too."""
+        return _field(self._given, name)
 
     def text(self, name: str, *, required: bool = False, longest: int = _LONGEST_ID) -> str | None:
         """An identifier; the empty one is none."""
-        value = self._given.get(name)
+        value = self.value(name)
         if value is None or value == "":
             if required:
                 self.complain(name, "is required")
@@ -82,7 +80,7 @@ class Reader:
 
     def number(self, name: str, *, least: int, most: int | None = None) -> int | None:
         """A whole number; ProtoJSON also writes it as text."""
-        value = self._given.get(name)
+        value = self.value(name)
         if value is None:
             return None
         if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
@@ -95,14 +93,14 @@ class Reader:
 
     def flag(self, name: str) -> bool:
         """Yes or no; no when it is not there."""
-        value = self._given.get(name)
+        value = self.value(name)
         if value is not None and not isinstance(value, bool) and value not in ("true", "false"):
             self.complain(name, "must be true or false")
         return value is True or value == "true"
 
     def object(self, name: str) -> Json:
         """An object; empty when it is not there."""
-        value = self._given.get(name)
+        value = self.value(name)
         if value is not None and not isinstance(value, dict):
             self.complain(name, "must be an object")
             return {}
@@ -110,7 +108,7 @@ class Reader:
 
     def texts(self, name: str) -> list[str]:
         """A list of texts; empty when it is not there."""
-        value = self._given.get(name)
+        value = self.value(name)
         if value is None:
             return []
         if not isinstance(value, list) or not all(isinstance(one, str) for one in cast("list[Any]", value)):
@@ -263,7 +261,7 @@ def _media_type(part: Json, where: str, said: Reader) -> str | None:
         said.complain(f"{where}.metadata", "must be an object")
         metadata = None
     # Some clients name the type in the part's metadata.
-    given = part.get("mediaType") or cast("Json", metadata or {}).get("contentType")
+    given = _field(part, "mediaType") or cast("Json", metadata or {}).get("contentType")
     if given is not None and not isinstance(given, str):
         said.complain(f"{where}.mediaType", "must be text")
         return None
@@ -278,6 +276,16 @@ def read_base64(raw: str, where: str, said: Reader) -> str:
         said.complain(where, "must be base64")
         return ""
     return base64.b64encode(data).decode("ascii")
+
+
+def _field(given: Json, name: str) -> Any:
+    value = given.get(name)
+    return value if value is not None else given.get(_snake(name))
+
+
+@cache
+def _snake(name: str) -> str:
+    return re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
 
 
 def _key_of(metadata: Json, reader: Reader) -> str | None:
