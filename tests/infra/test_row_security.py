@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from uuid import UUID, uuid4
 
 import asyncpg
@@ -56,8 +56,10 @@ def url(server: Server) -> Iterator[str]:
 
 
 @pytest.fixture
-async def db(url: str) -> Database:
-    return Database(url, size=2)
+async def db(url: str) -> AsyncIterator[Database]:
+    database = Database(url, size=2)
+    yield database
+    await database.stop()
 
 
 async def test_every_table_of_tenants_is_locked_by_a_policy_that_asks_for_the_tenant(url: str) -> None:

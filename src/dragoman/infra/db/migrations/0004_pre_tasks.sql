@@ -88,6 +88,6 @@ CREATE POLICY core ON task_data TO dragoman_core USING (true);
 CREATE POLICY core ON threads TO dragoman_core USING (true);
 CREATE POLICY core ON task_queue TO dragoman_core USING (true);
 
-GRANT SELECT ON tasks, task_events TO dragoman_app;
+GRANT SELECT ON tasks, task_events, task_queue TO dragoman_app;
 GRANT SELECT, INSERT, UPDATE, DELETE ON task_data, threads TO dragoman_app;
 GRANT SELECT, INSERT, UPDATE, DELETE ON tasks, task_events, task_data, threads, task_queue TO dragoman_core;
