@@ -37,7 +37,7 @@ def read_send_01(params: Any) -> tuple[str | None, Json]:
     if session is not None:
         message["contextId"] = session
     newer: Json = {"message": message, "taskId": reader.value("taskId")}
-    if reader.has("historyLength"):
+    if reader.value("historyLength") is not None:
         newer["configuration"] = {"historyLength": reader.value("historyLength")}
     return alias, newer
 
