@@ -22,7 +22,6 @@ def place() -> Iterator[Path]:
     subprocess.run(["rm", "-rf", str(path.parent)], check=True)
 
 
-@pytest.mark.req("GW-Q3")
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_killed_server_leaves_no_process_and_keeps_what_it_acknowledged(place: Path, workers: str) -> None:
     first = Server({}, "--workers", workers, at=place).start()
@@ -39,7 +38,6 @@ def test_a_killed_server_leaves_no_process_and_keeps_what_it_acknowledged(place:
     wait_for(lambda: processes_of(first) == {}, "the end of every process", 10)
 
 
-@pytest.mark.req("ORC-AUD-1")
 @pytest.mark.parametrize(("workers", "number"), [("1", signal.SIGTERM), ("2", signal.SIGINT)])
 def test_a_stopping_server_answers_what_it_has_begun_seals_all_and_exits_cleanly(
     place: Path, workers: str, number: signal.Signals

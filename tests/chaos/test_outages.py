@@ -98,7 +98,7 @@ def test_a_hung_database_is_an_answer_in_bounded_time_and_no_harm_afterwards(ser
         assert client.get("/api/users").status_code == 200
 
 
-@pytest.mark.req("GW-208", "GW-Q3")
+@pytest.mark.req("GW-208")
 def test_a_killed_database_is_restarted_and_nothing_acknowledged_is_lost(server: Server) -> None:
     slugs: list[str] = []
     refused: list[httpx.Response] = []

@@ -242,7 +242,7 @@ def echo(authority: Authority) -> Iterator[int]:
         thread.join(10)
 
 
-@pytest.mark.req("GW-403", "GW-014")
+@pytest.mark.req("GW-403")
 def test_the_application_sees_the_certificate_of_the_client_on_every_request(echo: int, authority: Authority) -> None:
     with httpx.Client(verify=authority.client(certificate_of=authority.ca)) as client:
         answers = [client.get(f"https://localhost:{echo}/").text for _ in range(2)]
@@ -254,7 +254,7 @@ def test_the_application_sees_the_certificate_of_the_client_on_every_request(ech
     assert without == "TLSv1.3 "
 
 
-@pytest.mark.req("GW-403", "GW-014")
+@pytest.mark.req("GW-403")
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_a_certificate_of_another_ca_is_refused(echo: int, authority: Authority, version: ssl.TLSVersion) -> None:
     context = authority.client(certificate_of=trustme.CA())
