@@ -16,9 +16,9 @@ import asyncpg
 from tests.harness import Server
 
 
-def database_url(server: Server) -> str:
+def database_url(server: Server, database: str = "dragoman") -> str:
     """Of the embedded PostgreSQL, as its superuser."""
-    return f"postgresql://postgres@/dragoman?host={server.data_dir / 'postgres'}"
+    return f"postgresql://postgres@/{database}?host={server.data_dir / 'postgres'}"
 
 
 def sql(server: Server, statement: str, *values: Any) -> list[asyncpg.Record]:

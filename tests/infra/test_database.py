@@ -14,7 +14,7 @@ from dragoman.errors import InvalidInput, UpstreamUnavailable
 from dragoman.infra.db import Database, Scope, UniqueViolated, migrate
 from dragoman.infra.db.pool import Connection, Pool
 from dragoman.infra.embedded import EmbeddedServices
-from tests.doors.rest.calling import database_url
+from tests.backstage import database_url
 from tests.harness import Server, data_dir
 from tests.infra.databases import kill_connections, new_database, superuser
 

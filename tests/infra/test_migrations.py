@@ -13,7 +13,7 @@ import pytest
 
 from dragoman.infra.db import Database, MigrationError, Scope, migrate
 from dragoman.infra.db.migrator import Migration, list_migrations
-from tests.doors.rest.calling import database_url
+from tests.backstage import database_url
 from tests.harness import DRAGOMAN, Server, wait_for
 from tests.infra.databases import new_database, superuser
 

@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from dragoman.infra.db import APP_ROLE, CORE_ROLE, Database, Scope, migrate
-from tests.doors.rest.calling import database_url
+from tests.backstage import database_url
 from tests.harness import Server
 from tests.infra.databases import new_database, superuser
 

@@ -75,10 +75,10 @@ class RevocationCopies:
         found = await self._directory.list_revocations()
         return [Revocation(str(tenant), ref, not_before, until) for tenant, ref, not_before, until in found]
 
-    async def revoke(self, tenant: UUID, ref: str, *, not_before: float, expires_at: float | None) -> None:
+    async def revoke(self, tenant: UUID, ref: str, *, not_before: float) -> None:
         """Make it known."""
         if self.limiter is not None:
-            await self.limiter.revoke(Revocation(str(tenant), ref, not_before, expires_at))
+            await self.limiter.revoke(Revocation(str(tenant), ref, not_before))
 
     async def readmit(self, tenant: UUID, ref: str, *, not_before: float) -> None:
         """Make it known."""

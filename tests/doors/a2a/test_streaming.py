@@ -3,8 +3,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.backstage import sql
 from tests.doors.a2a.calling import A2A, state, text, tool
-from tests.doors.rest.calling import sql
 from tests.harness import Server, wait_for
 
 AT_ONCE = {"returnImmediately": True}

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.backstage import sql
 from tests.doors.a2a.calling import A2A, CONFORMANCE, state, text
-from tests.doors.rest.calling import sql
 from tests.harness import Server, data_dir
 from tests.tenants import beside
 

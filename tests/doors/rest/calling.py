@@ -1,13 +1,12 @@
 """What every test of the REST door needs: tenants of its own, and a close look at each answer."""
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
-import asyncpg
 import httpx
 
+from tests.backstage import sql
 from tests.harness import Server
 
 PROBLEM = {"type", "title", "status", "detail", "instance", "code", "retryable", "requestId"}
@@ -71,24 +70,6 @@ def problem(response: httpx.Response, status: int, code: str) -> dict[str, Any]:
 def fields(response: httpx.Response) -> list[str]:
     """The fields that a refusal names."""
     return [error["field"] for error in problem(response, 400, "INVALID_PARAMS")["errors"]]
-
-
-def database_url(server: Server, database: str = "dragoman") -> str:
-    """Of the embedded PostgreSQL, as its superuser."""
-    return f"postgresql://postgres@/{database}?host={server.data_dir / 'postgres'}"
-
-
-def sql(server: Server, statement: str, *values: Any) -> list[asyncpg.Record]:
-    """Run one statement behind the server's back."""
-
-    async def run() -> list[asyncpg.Record]:
-        connection = await asyncpg.connect(database_url(server))
-        try:
-            return await connection.fetch(statement, *values)
-        finally:
-            await connection.close()
-
-    return asyncio.run(run())
 
 
 def counts(server: Server) -> dict[str, int]:

@@ -8,7 +8,8 @@ import pytest
 from dragoman.addresses import BINDINGS
 from dragoman.errors import Kind
 from dragoman.infra.edge import STATUS
-from tests.doors.rest.calling import data, fresh, new_tenant, org_admin, problem, sql
+from tests.backstage import sql
+from tests.doors.rest.calling import data, fresh, new_tenant, org_admin, problem
 from tests.harness import Server
 from tests.rules.tree import text
 

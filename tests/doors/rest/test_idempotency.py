@@ -4,7 +4,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.doors.rest.calling import counts, data, fields, fresh, new_tenant, org_admin, problem, sql
+from tests.backstage import sql
+from tests.doors.rest.calling import counts, data, fields, fresh, new_tenant, org_admin, problem
 from tests.harness import Server
 
 pytestmark = pytest.mark.req("GW-004", "GW-006")

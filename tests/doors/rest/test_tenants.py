@@ -4,7 +4,8 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from tests.doors.rest.calling import data, fields, fresh, new_tenant, org_admin, problem, sql
+from tests.backstage import sql
+from tests.doors.rest.calling import data, fields, fresh, new_tenant, org_admin, problem
 from tests.harness import Server, wait_for
 
 pytestmark = pytest.mark.req("GW-004")

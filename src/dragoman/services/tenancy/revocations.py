@@ -14,7 +14,7 @@ FOREVER = datetime.max.replace(tzinfo=UTC)
 class Spreader(Protocol):
     """Makes a revocation known everywhere at once."""
 
-    async def revoke(self, tenant: UUID, ref: str, *, not_before: float, expires_at: float | None) -> None:
+    async def revoke(self, tenant: UUID, ref: str, *, not_before: float) -> None:
         """From now on."""
         ...
 
@@ -58,7 +58,7 @@ class Revocations:
 
         async def spread() -> None:
             seconds = not_before.timestamp() if until_now else float("inf")
-            await self._spreader.revoke(tenant, ref, not_before=seconds, expires_at=None)
+            await self._spreader.revoke(tenant, ref, not_before=seconds)
 
         await self._db.after_commit(spread)
 
