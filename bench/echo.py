@@ -1,8 +1,10 @@
 """What our figures stand beside: Starlette that gives a body back, under the same server with the same settings."""
 
+import os
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
@@ -21,8 +23,11 @@ async def echo(request: Request) -> Response:
 class Echo:
     """A server process that only echoes; `module` may name another one that prints its port first."""
 
-    def __init__(self, module: str = "bench.echo", *arguments: str) -> None:
+    def __init__(
+        self, module: str = "bench.echo", *arguments: str, environment: Mapping[str, str] | None = None
+    ) -> None:
         self._command = [sys.executable, "-m", module, *arguments]
+        self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[str] | None = None
         self.url = ""
 
@@ -33,7 +38,7 @@ class Echo:
         return self._process.pid
 
     def __enter__(self) -> Self:
-        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True, env=self._environment)
         assert self._process.stdout is not None
         self.url = f"http://127.0.0.1:{int(self._process.stdout.readline())}"
         return self

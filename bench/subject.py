@@ -1,11 +1,13 @@
 """Servers that are compared: each gets the same load for the same time, in turns."""
 
 import json
+import os
 import shutil
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from statistics import median
 from typing import Any, Protocol
 
@@ -15,7 +17,8 @@ from bench.load import Load, Plan, drive
 from bench.process import cpu_s, servers, tree_cpu_s
 
 CONNECTIONS = 16
-_PLENTY = 1_000_000
+_PLENTY = 1_000_000_000
+_AGENT = Path(__file__).parent.parent / "examples" / "conformance"
 # Each run of the generator numbers its requests in a range of its own: no e-mail address comes twice.
 _RUNS = count(1)
 
@@ -127,9 +130,15 @@ def take_turns(subjects: Sequence[Subject], effort: Effort) -> None:
 
 @contextmanager
 def dragoman(*arguments: str) -> Generator[Server]:
-    """Our server as it ships, with three limits on each request and none of them in the way."""
+    """Our server as it ships, with the conformance agent, three limits on each request and none of them in the way."""
     skills = json.dumps(dict.fromkeys(("tenant", "user", "identity"), _PLENTY))
-    server = Server({"DRAGOMAN_LIMITS__SKILL_PER_MIN": skills}, *arguments)
+    environment = {
+        "DRAGOMAN_LIMITS__SKILL_PER_MIN": skills,
+        "DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": str(_PLENTY),
+        "DRAGOMAN_AGENT": "agent:agent",
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(_AGENT), os.environ.get("PYTHONPATH")])),
+    }
+    server = Server(environment, *arguments)
     try:
         # Not `with server`: one that started and never became ready has to be stopped, too.
         yield server.start()

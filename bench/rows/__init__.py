@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from typing import Final
 
-from bench.rows import latency, limiter, projection, read, start, sustained, write
+from bench.rows import latency, limiter, messages, projection, read, start, sustained, write
 from bench.subject import Effort
 from bench.table import Outcome
 
 ROWS: Final[dict[str, Callable[[Effort], Outcome]]] = {
     "read": read.run,
     "write": write.run,
+    "messages": messages.run,
     "latency": latency.run,
     "sustained": sustained.run,
     "limiter": limiter.run,
