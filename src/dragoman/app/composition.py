@@ -190,7 +190,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring) -> Applica
     gate = Gate(handlers, guards, Watch(metrics=metrics, security=security, tracer=tracer), db)
 
     tools = GateTools(gate, handlers)
-    tasks = build_tasks(settings, db, core_db, addresses.database_url, tools)
+    tasks = build_tasks(settings, db, core_db, addresses.database_url, tools, metrics.tasks)
     a2a = _a2a_door(settings, gate, tasks, tools, authority)
     health = Health(version=__version__, metrics=metrics, breakers=breakers.states)
     site = Site(

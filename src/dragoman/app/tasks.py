@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-import structlog
 from pydantic import ValidationError
 
 from dragoman import kit
@@ -18,15 +17,17 @@ from dragoman.gate import Gate
 from dragoman.infra.config import ConfigError, Settings
 from dragoman.infra.db import Database, Signals
 from dragoman.infra.ids import new_id
+from dragoman.infra.telemetry import TaskMetrics
 from dragoman.operations import AnyOperation, Handlers
+from dragoman.services.tasks.cleanup import Cleanup
 from dragoman.services.tasks.executor import TaskExecutor
 from dragoman.services.tasks.hub import Hub
 from dragoman.services.tasks.runs import Desk, Runs
 from dragoman.services.tasks.service import TaskService
 from dragoman.services.tasks.store import CoreStore, Keeping, TaskStore, ThreadStore
+from dragoman.services.tasks.store_retention import RetentionStore
 from dragoman.services.tasks.writer import TaskWriter
 
-_LOG = structlog.get_logger(__name__)
 _CHANNEL = "dragoman_tasks"
 
 
@@ -73,9 +74,8 @@ class TaskCore:
     agent: kit.Agent | None
     runs: Runs
     hub: Hub
-    core: CoreStore
+    cleanup: Cleanup
     signals: Signals
-    cleanup_s: float
     jobs: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
     async def start(self) -> None:
@@ -84,7 +84,7 @@ class TaskCore:
             asyncio.create_task(self.runs.beat()),
             asyncio.create_task(self.signals.send(self._nudges)),
             asyncio.create_task(self.signals.receive(self._heard, self.hub.wake_all)),
-            asyncio.create_task(self._clean()),
+            asyncio.create_task(self.cleanup.run()),
         ]
 
     async def stop(self) -> None:
@@ -105,14 +105,10 @@ class TaskCore:
                 check = asyncio.ensure_future(self.runs.look_at(task_id))
                 check.add_done_callback(lambda done: done.cancelled() or done.exception())
 
-    async def _clean(self) -> None:
-        while True:
-            await asyncio.sleep(self.cleanup_s)
-            emptied, forgotten = await self.core.clean()
-            _LOG.info("threads.cleaned", emptied=emptied, forgotten=forgotten)
 
-
-def build_tasks(settings: Settings, db: Database, core_db: Database, url: str, tools: GateTools) -> TaskCore:
+def build_tasks(
+    settings: Settings, db: Database, core_db: Database, url: str, tools: GateTools, metrics: TaskMetrics
+) -> TaskCore:
     """The task core, with the agent that the settings name."""
     agent = load_agent(settings.agent) if settings.agent else None
     keeping = Keeping(
@@ -133,7 +129,13 @@ def build_tasks(settings: Settings, db: Database, core_db: Database, url: str, t
         new_id=new_id,
         thread_bytes=settings.threads.max_bytes,
     )
-    return TaskCore(service, agent, runs, hub, core, Signals(url, _CHANNEL), settings.threads.cleanup_s)
+    cleanup = Cleanup(
+        RetentionStore(core_db),
+        metrics,
+        every_s=settings.threads.cleanup_s,
+        keep_tasks=timedelta(seconds=settings.tasks.retention_s),
+    )
+    return TaskCore(service, agent, runs, hub, cleanup, Signals(url, _CHANNEL))
 
 
 def load_agent(name: str) -> kit.Agent:

@@ -77,9 +77,10 @@ class Threads(Section):
 
 
 class Tasks(Section):
-    """How delegated work is retried."""
+    """How work is retried, how long it may take, and how long it is remembered."""
 
     max_attempts: int = Field(3, ge=1, description="Picks of a task before it is a dead letter.")
+    retention_s: int = Field(2_592_000, ge=1, description="A task that ended longer ago is removed, with its history.")
 
 
 class Settings(BaseModel):

@@ -10,6 +10,7 @@ from dragoman.infra.telemetry.metrics import Metrics, mark_process_dead
 from dragoman.infra.telemetry.multiprocess import prepare_multiprocess
 from dragoman.infra.telemetry.redaction import redact_text
 from dragoman.infra.telemetry.security import SecurityEvents
+from dragoman.infra.telemetry.task_metrics import TaskMetrics
 from dragoman.infra.telemetry.traces import Span, TraceParent, Tracer, find_traceparent, open_tracer
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Metrics",
     "SecurityEvents",
     "Span",
+    "TaskMetrics",
     "TraceParent",
     "Tracer",
     "access_log",

@@ -142,10 +142,6 @@ UPDATE threads SET session_data = session_data || jsonb_build_object($3::text, $
 WHERE tenant_id = $1 AND thread_id = $2 AND bytes + octet_length($4::jsonb::text) <= $5"""
 DROP_SESSION: LiteralString = """
 UPDATE threads SET session_data = session_data - $3 WHERE tenant_id = $1 AND thread_id = $2"""
-EMPTY_THREADS: LiteralString = """
-UPDATE threads SET conversation_context = '[]', session_data = '{}', bytes = 0
-WHERE context_expires_at < now() AND (bytes > 0 OR session_data <> '{}')"""
-FORGET_THREADS: LiteralString = "DELETE FROM threads WHERE expires_at < now() - interval '7 days'"
 
 LOAD_DATA: LiteralString = "SELECT value FROM task_data WHERE tenant_id = $1 AND task_id = $2 AND key = $3"
 SAVE_DATA: LiteralString = """
@@ -266,11 +262,6 @@ class CoreStore:
     async def claim(self, worker: UUID, limit: int) -> list[Task]:
         """Take over what is due, or what a dead process left."""
         return [_task(row) for row in await self._db.fetch(self._scope, CLAIM, worker, limit, self._keeping.lease)]
-
-    async def clean(self) -> tuple[int, int]:
-        """Empty conversations that have gone stale and forget those that are long gone; how many of each."""
-        emptied = await self._db.execute(self._scope, EMPTY_THREADS)
-        return emptied, await self._db.execute(self._scope, FORGET_THREADS)
 
     async def seqs(self, tasks: Sequence[tuple[UUID, UUID]]) -> dict[UUID, int]:
         """How far the logs of these tasks are; each is named by its tenant and its id."""

@@ -59,7 +59,7 @@ CREATE TABLE threads (
     expires_at timestamptz NOT NULL,
     PRIMARY KEY (tenant_id, thread_id)
 );
-CREATE INDEX threads_context_expiry ON threads (context_expires_at);
+CREATE INDEX threads_context_expiry ON threads (context_expires_at, bytes);
 
 CREATE TABLE task_queue (
     task_id uuid PRIMARY KEY,

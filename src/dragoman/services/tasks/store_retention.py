@@ -1,0 +1,68 @@
+"""The SQL that removes what has had its time, in small batches, one process at a time."""
+
+from datetime import timedelta
+from typing import LiteralString
+
+from dragoman.infra.db import Database, Scope
+
+_CLEANUP_LOCK: LiteralString = "4711002"
+TRY_LOCK: LiteralString = f"SELECT pg_try_advisory_xact_lock({_CLEANUP_LOCK}) AS mine"
+
+EMPTY_CONTEXTS: LiteralString = """
+UPDATE threads SET conversation_context = '[]', session_data = '{}', bytes = 0
+WHERE (tenant_id, thread_id) IN (
+    SELECT tenant_id, thread_id FROM threads WHERE context_expires_at < now() AND bytes > 0 LIMIT $1
+    FOR UPDATE SKIP LOCKED)"""
+FORGET_THREADS: LiteralString = """
+DELETE FROM threads WHERE (tenant_id, thread_id) IN (
+    SELECT tenant_id, thread_id FROM threads
+    WHERE context_expires_at < now() - interval '7 days' AND expires_at < now() - interval '7 days' LIMIT $1
+    FOR UPDATE SKIP LOCKED)"""
+# Tenant by tenant, so that the index of the lists serves here too: one more index would be paid for by every new task.
+REMOVE_TASKS: LiteralString = """
+WITH RECURSIVE holders AS (
+    (SELECT tenant_id FROM tasks ORDER BY tenant_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT t.tenant_id FROM tasks t WHERE t.tenant_id > h.tenant_id ORDER BY t.tenant_id LIMIT 1)
+    FROM holders h WHERE h.tenant_id IS NOT NULL
+), old AS (
+    SELECT o.tenant_id, o.id FROM holders h CROSS JOIN LATERAL (
+        SELECT t.tenant_id, t.id FROM tasks t
+        WHERE t.tenant_id = h.tenant_id AND t.status_at < now() - $2::interval
+          AND t.state IN ('succeeded', 'failed', 'rejected', 'cancelled', 'dead_letter')
+        ORDER BY t.status_at, t.id LIMIT $1
+    ) o LIMIT $1
+), events AS (
+    DELETE FROM task_events e USING old WHERE e.tenant_id = old.tenant_id AND e.task_id = old.id
+), data AS (
+    DELETE FROM task_data d USING old WHERE d.tenant_id = old.tenant_id AND d.task_id = old.id
+)
+DELETE FROM tasks t USING old WHERE t.tenant_id = old.tenant_id AND t.id = old.id"""
+
+
+class RetentionStore:
+    """Each call is one batch over all tenants; None when another process is at it."""
+
+    def __init__(self, db: Database, *, batch: int = 500) -> None:
+        self._db = db
+        self._batch = batch
+        self._scope = Scope()
+
+    async def empty_contexts(self) -> int | None:
+        """Take the content out of conversations whose context has expired; how many."""
+        return await self._remove(EMPTY_CONTEXTS)
+
+    async def forget_threads(self) -> int | None:
+        """Remove conversations that expired a week ago; how many."""
+        return await self._remove(FORGET_THREADS)
+
+    async def remove_tasks(self, *, after: timedelta) -> int | None:
+        """Remove tasks that ended so long ago, with their events, their values and their aliases; how many."""
+        return await self._remove(REMOVE_TASKS, after)
+
+    async def _remove(self, sql: LiteralString, *values: timedelta) -> int | None:
+        async with self._db.unit(self._scope):
+            row = await self._db.find(self._scope, TRY_LOCK)
+            if row is None or not row["mine"]:
+                return None
+            return await self._db.execute(self._scope, sql, self._batch, *values)

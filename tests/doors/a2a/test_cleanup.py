@@ -1,0 +1,89 @@
+"""What has had its time is removed, what has not is kept, and the metrics say so."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.backstage import metrics, sql
+from tests.doors.a2a.calling import A2A, CONFORMANCE, state, text, tool
+from tests.harness import Server, wait_for
+
+DAY = "now() - interval '1 day'"
+CLEANED = 'dragoman_cleanup_removed_total{what="%s"}'
+
+
+@pytest.fixture(scope="module")
+def cleaning(_find_the_agent: None) -> Iterator[Server]:
+    """A server that cleans up every second, and keeps tasks for an hour."""
+    with Server(CONFORMANCE | {"DRAGOMAN_THREADS__CLEANUP_S": "1", "DRAGOMAN_TASKS__RETENTION_S": "3600"}) as running:
+        yield running
+
+
+def rows(server: Server, task: dict[str, Any]) -> dict[str, int]:
+    counted = "SELECT count(*) AS n FROM {} WHERE {} = $1::uuid"
+    tables = {"tasks": "id", "task_events": "task_id", "task_data": "task_id"}
+    return {table: sql(server, counted.format(table, key), task["id"])[0]["n"] for table, key in tables.items()}
+
+
+@pytest.mark.req("RAD-H5-1", "RAD-H5-2")
+def test_conversation_context_has_an_end_and_the_clean_up_job_empties_it_and_counts(cleaning: Server) -> None:
+    caller = A2A(cleaning)
+    kept, stale = (caller.send(text("tck-multi-turn"))["contextId"] for _ in range(2))
+    [thread] = sql(cleaning, "SELECT * FROM threads WHERE thread_id = $1", stale)
+    assert (thread["context_expires_at"] - thread["updated_at"]).total_seconds() == pytest.approx(3600, abs=1)
+    before = metrics(cleaning)
+
+    sql(cleaning, f"UPDATE threads SET context_expires_at = {DAY} WHERE thread_id = $1", stale)
+    wait_for(lambda: metrics(cleaning)[CLEANED % "contexts"] > before[CLEANED % "contexts"], "the clean-up")
+
+    held = {row["thread_id"]: row["bytes"] for row in sql(cleaning, "SELECT thread_id, bytes FROM threads")}
+    assert (held[stale], held[kept] > 0) == (0, True)
+    after = metrics(cleaning)
+    assert after["dragoman_cleanup_seconds_count"] > 0
+    assert after["dragoman_cleanup_last_run_timestamp_seconds"] > 0
+    assert any(line["message"] == "cleanup.done" and line["contexts"] == 1 for line in cleaning.log_lines())
+
+
+def test_a_conversation_that_is_long_gone_is_forgotten(cleaning: Server) -> None:
+    context = A2A(cleaning).send(text("hello"))["contextId"]
+    gone = "UPDATE threads SET context_expires_at = $2, expires_at = $2 WHERE thread_id = $1".replace(
+        "$2", "now() - interval '8 days'"
+    )
+
+    sql(cleaning, gone, context)
+
+    wait_for(lambda: not sql(cleaning, "SELECT 1 FROM threads WHERE thread_id = $1", context), "the clean-up")
+
+
+def test_a_task_that_ended_long_ago_is_removed_whole_and_one_that_waits_is_kept(cleaning: Server) -> None:
+    caller = A2A(cleaning)
+    ended, fresh, waiting = (
+        caller.send(tool("identity_show")),
+        caller.send(text("hello")),
+        caller.send(text("tck-multi-turn")),
+    )
+    before = metrics(cleaning)
+
+    old = f"UPDATE tasks SET status_at = {DAY} WHERE id = ANY($1::uuid[])"
+    sql(cleaning, old, [ended["id"], waiting["id"]])
+    wait_for(lambda: metrics(cleaning)[CLEANED % "tasks"] > before[CLEANED % "tasks"], "the clean-up")
+
+    assert rows(cleaning, ended) == {"tasks": 0, "task_events": 0, "task_data": 0}
+    assert caller.error("GetTask", {"id": ended["id"]})["code"] == -32001
+    assert caller.get(fresh["id"]) == fresh
+    assert state(caller.send(text("done", taskId=waiting["id"]))) == "COMPLETED"
+
+
+def test_more_than_a_batch_is_removed_in_one_go(cleaning: Server) -> None:
+    task = A2A(cleaning).send(text("hello"))
+    copies = """
+        INSERT INTO tasks SELECT (t).* FROM (SELECT jsonb_populate_record(t, jsonb_build_object(
+            'id', gen_random_uuid(), 'status_at', now() - interval '1 day')) AS t
+        FROM tasks t, generate_series(1, 1200) WHERE t.id = $1::uuid) AS made"""
+    before = metrics(cleaning)[CLEANED % "tasks"]
+
+    sql(cleaning, copies, task["id"])
+    wait_for(lambda: metrics(cleaning)[CLEANED % "tasks"] == before + 1200, "the clean-up")
+
+    assert sql(cleaning, f"SELECT count(*) AS n FROM tasks WHERE status_at < {DAY}")[0]["n"] == 0
