@@ -5,11 +5,11 @@ PYTHONPATH=examples/conformance dragoman serve --agent agent:agent
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from dragoman.kit import (
     Agent,
     Artifact,
+    AuthRequired,
     Completed,
     Content,
     Context,
@@ -19,6 +19,7 @@ from dragoman.kit import (
     OnInputResult,
     OnRequestResult,
     Rejected,
+    Reply,
     SkillHandler,
     SkillSlot,
     skill,
@@ -53,6 +54,18 @@ async def reject(ctx: Context, content: Content) -> OnRequestResult:
     """Refuse."""
     del ctx, content
     return Rejected("rejected")
+
+
+async def reply(ctx: Context, content: Content) -> OnRequestResult:
+    """Answer with a message, without a task."""
+    del ctx, content
+    return Reply("Direct message response")
+
+
+async def ask_for_auth(ctx: Context, content: Content) -> OnRequestResult:
+    """Wait for somebody to sign in."""
+    await ctx.state.task().save("first", content.text)
+    return AuthRequired("Please sign in, then say that you are done.", SkillSlot("signed-in"))
 
 
 async def ask(ctx: Context, content: Content) -> OnRequestResult:
@@ -138,6 +151,8 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "tck-task-failure": fail,
     "tck-crash": crash,
     "tck-reject": reject,
+    "tck-message-response": reply,
+    "tck-auth-required": ask_for_auth,
     "tck-input-required": ask,
     "tck-multi-turn": ask,
     "tck-artifact-text": make_text,
@@ -156,11 +171,6 @@ BEHAVIOURS: dict[str, Behaviour] = {
 }
 
 
-async def _message_id(ctx: Context) -> str:
-    said = await ctx.state.task().load("host.message", dict[str, Any]) or {}
-    return str(said.get("id", ""))
-
-
 @skill(
     id="conformance",
     description="Does what the prefix of a message says, so that conformance kits can watch.",
@@ -172,7 +182,7 @@ class Conformance(SkillHandler):
 
     async def on_request(self, ctx: Context, content: Content) -> OnRequestResult:
         """Find the behaviour."""
-        for name in (content.text.strip(), await _message_id(ctx)):
+        for name in (content.text.strip(), ctx.message_id or ""):
             fitting = [prefix for prefix in BEHAVIOURS if name.startswith(prefix)]
             if fitting:
                 return await BEHAVIOURS[max(fitting, key=len)](ctx, content)
@@ -181,7 +191,7 @@ class Conformance(SkillHandler):
     async def on_input_received(self, ctx: Context, content: Content) -> OnInputResult:
         """Go on until the answer says that it is done."""
         first = await ctx.state.task().load("first", str)
-        if "done" in content.text.lower() or (await _message_id(ctx)).startswith("tck-complete-task"):
+        if "done" in content.text.lower() or (ctx.message_id or "").startswith("tck-complete-task"):
             return Completed(
                 "Thank you.", artifacts=[Artifact.from_json("talk", {"first": first, "last": content.text})]
             )

@@ -12,14 +12,8 @@ from tests.doors.a2a.schema import MISSING, VECTORS, found
 from tests.harness import Server
 
 TESTS = list(read(VECTORS)) if found() else []
-MESSAGE = "an agent of ours answers with a task; kit has no answer that is none"
 LEFT_OUT = {
-    "CORE-SEND-003": MESSAGE,
-    "DM-FMT-002": MESSAGE,
-    "DM-FMT-003": MESSAGE,
-    "STREAM-MSG-001": MESSAGE,
     "CORE-HIST-005": "counts the user's messages alone; a history of ours holds the agent's too",
-    "SEC-AUTH-005": "an agent of ours asks for input; kit has no way to ask for credentials",
     "CORE-CTX-001": "for servers that choose contexts themselves; here a client may name a new one",
     "CORE-CAP-001": "the specification has an error of its own for this, PushNotificationNotSupported",
     "PUSH-CFG-004": "the specification has an error of its own for this, PushNotificationNotSupported",

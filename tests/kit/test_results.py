@@ -1,3 +1,4 @@
+# ruff: noqa: ARG002 a handler takes its context and its content, also where it needs neither
 from enum import StrEnum
 from typing import Any
 
@@ -5,7 +6,24 @@ import pytest
 from hypothesis import given
 from pydantic import BaseModel
 
-from dragoman.kit import Artifact, Completed, Content, Failed, InputRequired, Rejected, SkillSlot
+from dragoman.kit import (
+    Artifact,
+    AuthRequired,
+    Completed,
+    Content,
+    Context,
+    Failed,
+    InputRequired,
+    OnInputResult,
+    OnRequestResult,
+    Rejected,
+    Reply,
+    SkillHandler,
+    SkillSlot,
+    TaskState,
+    skill,
+)
+from dragoman.kit.testing import runtime_of
 from tests.kit.test_content import JSON
 
 
@@ -82,3 +100,48 @@ def test_ends_of_the_wrong_type_are_refused() -> None:
 def test_results_never_change() -> None:
     with pytest.raises(AttributeError):
         Failed("x").error = "y"  # pyright: ignore[reportAttributeAccessIssue] it is frozen
+
+
+async def test_a_reply_ends_a_task_in_memory_with_its_message() -> None:
+    @skill(id="greet", description="Greets.")
+    class Greet(SkillHandler):
+        async def on_request(self, ctx: Context, content: Content) -> OnRequestResult:
+            return Reply(f"Hello, {ctx.metadata['name']}")
+
+    async with runtime_of(Greet) as runtime:
+        task = await runtime.send("hi", metadata={"name": "Ada"})
+
+    assert (task.state, task.text, task.artifacts) == (TaskState.COMPLETED, "Hello, Ada", ())
+
+
+async def test_an_authorization_is_waited_for_like_any_other_input() -> None:
+    @skill(id="mail", description="Reads mail.")
+    class Mail(SkillHandler):
+        async def on_request(self, ctx: Context, content: Content) -> OnRequestResult:
+            return AuthRequired("Sign in first")
+
+        async def on_input_received(self, ctx: Context, content: Content) -> OnInputResult:
+            return Completed(str(ctx.slot.value))
+
+    async with runtime_of(Mail) as runtime:
+        asked = await runtime.send("any mail?")
+        done = await runtime.send("I did", task_id=asked.id)
+
+    assert (asked.state, asked.auth_required) == (TaskState.INPUT_REQUIRED, True)
+    assert (done.text, done.auth_required) == ("auth", False)
+
+
+async def test_a_question_is_never_answered_by_a_reply() -> None:
+    @skill(id="odd", description="Is odd.")
+    class Odd(SkillHandler):
+        async def on_request(self, ctx: Context, content: Content) -> OnRequestResult:
+            return InputRequired("well?", SkillSlot("well"))
+
+        async def on_input_received(self, ctx: Context, content: Content) -> OnInputResult:
+            return Reply("no")  # pyright: ignore[reportReturnType] what is tested
+
+    async with runtime_of(Odd) as runtime:
+        asked = await runtime.send("?")
+        done = await runtime.send("!", task_id=asked.id)
+
+    assert done.state is TaskState.FAILED

@@ -38,7 +38,17 @@ from dragoman.kit._llm import Llm, LlmChunk, LlmRequest, LlmResponse, ResponseSc
 from dragoman.kit._openai import OpenAICompatible
 from dragoman.kit._ports import Activity, Cancellation, InMemoryState, Progress, ProgressPort, Scope, State, StatePort
 from dragoman.kit._providers import llm_from
-from dragoman.kit._results import Completed, Failed, InputRequired, OnInputResult, OnRequestResult, Rejected, SkillSlot
+from dragoman.kit._results import (
+    AuthRequired,
+    Completed,
+    Failed,
+    InputRequired,
+    OnInputResult,
+    OnRequestResult,
+    Rejected,
+    Reply,
+    SkillSlot,
+)
 from dragoman.kit._routing import AskCaller, CallTool, How, Route, UseSkill, route
 from dragoman.kit._runtime import Runtime
 from dragoman.kit._skill import Skill, SkillHandler, SkillInfo, skill
@@ -66,6 +76,7 @@ __all__ = [
     "Artifact",
     "ArtifactShown",
     "AskCaller",
+    "AuthRequired",
     "CallTool",
     "Cancellation",
     "Completed",
@@ -104,6 +115,7 @@ __all__ = [
     "ProgressMade",
     "ProgressPort",
     "Rejected",
+    "Reply",
     "ResponseSchema",
     "Route",
     "Runtime",

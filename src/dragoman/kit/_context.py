@@ -1,9 +1,11 @@
 """Everything a skill may use while it runs."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
+
+from pydantic import JsonValue
 
 from dragoman.context import Caller
 from dragoman.kit._errors import NoModel
@@ -30,17 +32,25 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The ports of one turn. The defaults keep everything in memory and tell nobody."""
+    """What a host gives to one turn: its ports, and what the sender put beside the message.
+
+    The defaults keep everything in memory and tell nobody. `router` is the model that chooses skills, where it is not
+    the one that they work with.
+    """
 
     state: StatePort = field(default_factory=InMemoryState)
     progress: ProgressPort = field(default_factory=SilentProgress)
     cancellation: Cancellation = field(default_factory=Uncancelled)
+    message_id: str | None = None
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    router: Llm | None = None
 
 
 class Context:
     """One turn of one task. Hosts make it; skills use it and keep nothing of it.
 
-    `thread` is what was said in this conversation before the present message.
+    `thread` is what was said in this conversation before the present message; `message_id` and `metadata` are what
+    the sender put beside that message.
     """
 
     def __init__(
@@ -76,6 +86,16 @@ class Context:
         if self._slot is None:
             raise LookupError("there is no slot: this message begins a task, it answers no question")
         return self._slot
+
+    @property
+    def message_id(self) -> str | None:
+        """The id that the sender gave to the message."""
+        return self._host.message_id
+
+    @property
+    def metadata(self) -> Mapping[str, JsonValue]:
+        """What the sender put beside the message; it is the sender's word, and nobody has checked it."""
+        return self._host.metadata
 
     @property
     def cancelled(self) -> bool:

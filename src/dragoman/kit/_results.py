@@ -65,6 +65,27 @@ class InputRequired:
 
 
 @dataclass(frozen=True, init=False)
+class AuthRequired(InputRequired):
+    """A question that only an authorization answers: a sign-in somewhere, a consent. It waits like any other."""
+
+    def __init__(self, message: ContentLike, slot: SkillSlot | None = None) -> None:
+        super().__init__(message, SkillSlot("auth") if slot is None else slot)
+
+
+@dataclass(frozen=True, init=False)
+class Reply:
+    """An answer that needs no task: a message, and nothing else is kept. Only a first request has one.
+
+    Where work has become a task already (it showed progress, or took a while), the task is completed with the message.
+    """
+
+    message: Content
+
+    def __init__(self, message: ContentLike) -> None:
+        object.__setattr__(self, "message", _something(message, "Reply needs a message"))
+
+
+@dataclass(frozen=True, init=False)
 class Failed:
     """It did not work out. `error` is told to the caller; `code` is for programs."""
 
@@ -89,7 +110,7 @@ class Rejected:
 
 
 OnInputResult: TypeAlias = Completed | InputRequired | Failed
-OnRequestResult: TypeAlias = OnInputResult | Rejected
+OnRequestResult: TypeAlias = OnInputResult | Rejected | Reply
 
 
 def _something(said: ContentLike, complaint: str) -> Content:

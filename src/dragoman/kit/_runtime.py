@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from types import TracebackType
 from typing import Self
+
+from pydantic import JsonValue
 
 from dragoman.context import Caller
 from dragoman.kit._agent import Agent
@@ -13,7 +15,7 @@ from dragoman.kit._content import Content, ContentLike
 from dragoman.kit._context import Context, Host
 from dragoman.kit._lifecycle import TaskState, check_step
 from dragoman.kit._ports import Activity, InMemoryState
-from dragoman.kit._results import Completed, Failed, InputRequired, Rejected
+from dragoman.kit._results import AuthRequired, Completed, Failed, InputRequired, Rejected, Reply
 from dragoman.kit._tasks import (
     ActivityChanged,
     ArtifactShown,
@@ -50,6 +52,7 @@ class Runtime:
         context_id: str | None = None,
         task_id: str | None = None,
         caller: Caller | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
     ) -> TaskView:
         """Begin a task, or answer the question of one, and wait until it is at rest.
 
@@ -60,7 +63,7 @@ class Runtime:
             InvalidTransition: the task does not wait for input.
             ContextMismatch: the task belongs to another conversation.
         """
-        view = await self.start(said, context_id=context_id, task_id=task_id, caller=caller)
+        view = await self.start(said, context_id=context_id, task_id=task_id, caller=caller, metadata=metadata)
         running, _ = self._running[view.id]
         await asyncio.wait([running])
         return self._tasks.get(view.id).view()
@@ -72,6 +75,7 @@ class Runtime:
         context_id: str | None = None,
         task_id: str | None = None,
         caller: Caller | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
     ) -> TaskView:
         """The same, without waiting; follow it with `subscribe`, or ask with `get`."""
         content = Content.of(said)
@@ -83,7 +87,12 @@ class Runtime:
         ctx = Context(
             record.id,
             record.context_id,
-            host=Host(InMemoryState(record.values, conversation.values), _News(record, self._publish), cancellation),
+            host=Host(
+                InMemoryState(record.values, conversation.values),
+                _News(record, self._publish),
+                cancellation,
+                metadata=metadata or {},
+            ),
             llm=self._agent.llm,
             instructions=self._agent.instructions,
             thread=before,
@@ -177,13 +186,16 @@ class Runtime:
 
     def _settle(self, record: TaskRecord, turn: Turn) -> None:
         record.skill_id, record.route, record.slot = turn.skill_id, turn.route or record.route, None
+        record.auth_required = False
         match turn.result:
             case Completed(message=message, artifacts=artifacts):
                 self._finalise(record, artifacts)
                 self._end(record, TaskState.COMPLETED, message)
             case InputRequired(message=message, slot=slot):
-                record.slot = slot
+                record.slot, record.auth_required = slot, isinstance(turn.result, AuthRequired)
                 self._end(record, TaskState.INPUT_REQUIRED, message)
+            case Reply(message=message):
+                self._end(record, TaskState.COMPLETED, message)
             case Failed(error=error, code=code, details=details):
                 record.error = TaskError(code or "SKILL_FAILED", error, details)
                 self._end(record, TaskState.FAILED, Content.of(error))

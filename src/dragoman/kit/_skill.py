@@ -12,7 +12,7 @@ from dragoman.kit._answer import answer_by_model
 from dragoman.kit._content import Content
 from dragoman.kit._context import Context
 from dragoman.kit._media import checked_types
-from dragoman.kit._results import Completed, Failed, InputRequired, OnInputResult, OnRequestResult, Rejected
+from dragoman.kit._results import Completed, Failed, InputRequired, OnInputResult, OnRequestResult, Rejected, Reply
 from dragoman.kit._tool import Tool
 
 log = logging.getLogger(__name__)
@@ -152,7 +152,7 @@ class Skill:
 
     def _checked(self, result: object, ctx: Context) -> OnRequestResult:
         hook = "on_input_received" if ctx.resumed else "on_request"
-        allowed = (Completed, InputRequired, Failed) if ctx.resumed else (Completed, InputRequired, Failed, Rejected)
+        allowed = (Completed, InputRequired, Failed, *(() if ctx.resumed else (Rejected, Reply)))
         if not isinstance(result, allowed):
             names = ", ".join(one.__name__ for one in allowed)
             raise TypeError(f"{self.id}.{hook} must return one of {names}, not {result!r}")

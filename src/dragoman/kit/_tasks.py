@@ -70,7 +70,10 @@ TaskEvent: TypeAlias = StatusChanged | ProgressMade | ArtifactShown | ActivityCh
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """A task as its caller sees it at one moment. `artifacts` is empty until the task is completed."""
+    """A task as its caller sees it at one moment. `artifacts` is empty until the task is completed.
+
+    `auth_required` says that what it waits for is an authorization.
+    """
 
     id: str
     context_id: str
@@ -82,6 +85,7 @@ class TaskView:
     skill_id: str | None
     route: How | None
     usage: Usage
+    auth_required: bool = False
 
     @property
     def text(self) -> str:
@@ -107,6 +111,7 @@ class TaskRecord:
     artifacts: tuple[Artifact, ...] = ()
     events: list[TaskEvent] = field(default_factory=list[TaskEvent])
     usage: Usage = field(default_factory=Usage)
+    auth_required: bool = False
 
     @property
     def next_seq(self) -> int:
@@ -126,6 +131,7 @@ class TaskRecord:
             skill_id=self.skill_id,
             route=self.route,
             usage=self.usage,
+            auth_required=self.auth_required,
         )
 
     def show(self, artifact: Artifact, *, append: bool) -> None:

@@ -9,10 +9,10 @@ from dragoman.context import Caller
 from dragoman.doors.a2a.card import Cards
 from dragoman.doors.a2a.errors import PushNotSupported, UnsupportedOperation
 from dragoman.doors.a2a.reading import Reader, Sent, page_token, read_list, read_send
-from dragoman.doors.a2a.wire import event_json, task_json
+from dragoman.doors.a2a.wire import event_json, reply_json, task_json
 from dragoman.gate import Gate
 from dragoman.operations import AnyOperation
-from dragoman.services.tasks.models import Json, Task
+from dragoman.services.tasks.models import Json, Reply, Task
 from dragoman.services.tasks.operations import CANCEL_TASK, FOLLOW_TASK, GET_TASK, LIST_TASKS, SEND_MESSAGE
 from dragoman.services.tasks.ports import Tasks
 
@@ -68,19 +68,23 @@ class Calls:
         }
 
     async def send(self, call: Call) -> Json:
-        """Send a message; the task, when it rests or when the sender does not wait."""
+        """Send a message; the task, when it rests or when the sender does not wait, or a message that is all of it."""
         sent = self._read(call, self.longest_wait_s)
         await self.enter(call.caller, sent)
-        task = await self.tasks.send(call.caller, sent.incoming)
-        return {"task": task_json(task, history_length=sent.history_length)}
+        answer = await self.tasks.ask(call.caller, sent.incoming)
+        if isinstance(answer, Reply):
+            return {"message": reply_json(answer)}
+        return {"task": task_json(answer, history_length=sent.history_length)}
 
     async def stream(self, call: Call) -> Events:
         """Send a message and follow what comes of it."""
         sent = self._read(call, 0)
         await self.enter(call.caller, sent)
-        task = await self.tasks.send(call.caller, sent.incoming)
-        first = task_json(task, history_length=sent.history_length)
-        return self._events(call.caller, task, first, ended=task.resting)
+        answer = await self.tasks.stream(call.caller, sent.incoming)
+        if isinstance(answer, Reply):
+            return _only({"message": reply_json(answer)})
+        first = task_json(answer, history_length=sent.history_length)
+        return self._events(call.caller, answer, first, ended=answer.resting)
 
     async def get(self, call: Call) -> Json:
         """How a task stands."""
@@ -166,6 +170,10 @@ class Calls:
                     yield None
                 elif (event := event_json(happening, task)) is not None:
                     yield happening.seq, event
+
+
+async def _only(event: Json) -> Events:
+    yield 0, event
 
 
 def _read_id(params: Any) -> str:

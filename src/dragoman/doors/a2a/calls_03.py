@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dragoman.doors.a2a.calls import Call, Calls, Events
 from dragoman.doors.a2a.tagged import lower, rests
-from dragoman.doors.a2a.wire_03 import card_03, event_03, read_send_03, task_03
+from dragoman.doors.a2a.wire_03 import card_03, event_03, message_03, read_send_03, task_03
 from dragoman.services.tasks.models import Json
 
 
@@ -31,9 +31,9 @@ class Calls03:
         }
 
     async def send(self, call: Call) -> Json:
-        """Send a message; the task, when it rests or when the sender does not wait."""
+        """Send a message; the task, when it rests or when the sender does not wait, or a message that is all of it."""
         answer = await self._calls.send(replace(call, params=read_send_03(call.params)))
-        return task_03(answer["task"])
+        return message_03(answer["message"]) if "message" in answer else task_03(answer["task"])
 
     async def stream(self, call: Call) -> Events:
         """Send a message and follow what comes of it."""

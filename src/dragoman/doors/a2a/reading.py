@@ -10,8 +10,9 @@ from typing import Any, Final, cast
 from uuid import UUID, uuid4
 
 from dragoman.doors.a2a.errors import ContentTypeNotSupported
-from dragoman.doors.a2a.wire import KNOWN_STATES, STATES
+from dragoman.doors.a2a.wire import AUTH_REQUIRED, KNOWN_STATES, STATES
 from dragoman.errors import FieldError, InvalidInput
+from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.models import Incoming, Json, Wanted
 
 _LONGEST_ID: Final = 200
@@ -169,18 +170,20 @@ def read_list(params: Any) -> tuple[Wanted, int | None, bool]:
     reader = Reader({} if params is None else params)
     limit = reader.number("pageSize", least=1, most=100) or 50
     history_length = reader.number("historyLength", least=0)
-    states = since = after = None
+    states = since = after = auth = None
     if (status := reader.text("status")) not in (None, "TASK_STATE_UNSPECIFIED"):
         if status not in KNOWN_STATES:
             reader.complain("status", "must be one of the protocol's task states")
-        states = tuple(state for state, shown in STATES.items() if shown == status)
+        auth = status == AUTH_REQUIRED
+        asked = STATES[State.INPUT_REQUIRED] if auth else status
+        states = tuple(state for state, shown in STATES.items() if shown == asked)
     if (at := reader.text("statusTimestampAfter")) is not None:
         since = _moment(at)
         if since is None:
             reader.complain("statusTimestampAfter", "must be a time such as 2026-01-31T12:00:00Z")
     if (token := reader.text("pageToken")) is not None:
         after = _read_page_token(token, reader)
-    wanted = Wanted(limit, reader.text("contextId"), states, since, after)
+    wanted = Wanted(limit, reader.text("contextId"), states, auth, since, after)
     with_artifacts = reader.flag("includeArtifacts")
     reader.settle()
     return wanted, history_length, with_artifacts

@@ -6,7 +6,7 @@ from dragoman.doors.a2a.reading import Reader, read_base64
 from dragoman.errors import InvalidInput
 from dragoman.services.tasks.models import Json
 
-_RESTING: Final = frozenset({"completed", "failed", "canceled", "rejected", "input-required"})
+_RESTING: Final = frozenset({"completed", "failed", "canceled", "rejected", "input-required", "auth-required"})
 
 
 def lower(name: str) -> str:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from dragoman.services.tasks.lifecycle import State
-from dragoman.services.tasks.models import Happening, Json, Task
+from dragoman.services.tasks.models import Happening, Json, Reply, Task
 
 STATES: Final[dict[State, str]] = {
     State.REQUESTED: "TASK_STATE_SUBMITTED",
@@ -18,8 +18,9 @@ STATES: Final[dict[State, str]] = {
     State.REJECTED: "TASK_STATE_REJECTED",
     State.CANCELLED: "TASK_STATE_CANCELED",
 }
-# The protocol's other two can be asked for, and no task of ours is ever in them.
-KNOWN_STATES: Final = frozenset(STATES.values()) | {"TASK_STATE_AUTH_REQUIRED"}
+# To the core it is one of the reasons to wait for its caller.
+AUTH_REQUIRED: Final = "TASK_STATE_AUTH_REQUIRED"
+KNOWN_STATES: Final = frozenset(STATES.values()) | {AUTH_REQUIRED}
 _ROLES: Final = {"user": "ROLE_USER", "agent": "ROLE_AGENT"}
 
 
@@ -30,6 +31,8 @@ def task_json(task: Task, *, history_length: int | None = None, artifacts: bool 
         "contextId": task.context_id,
         "status": _status(task, task.state, task.status_at, task.message, task.error),
     }
+    if task.wants_auth:
+        shown["status"]["state"] = AUTH_REQUIRED
     if artifacts and task.artifacts:
         shown["artifacts"] = [artifact_json(artifact) for artifact in task.artifacts]
     said = task.history if history_length is None else task.history[len(task.history) - history_length :]
@@ -42,6 +45,13 @@ def task_json(task: Task, *, history_length: int | None = None, artifacts: bool 
     return shown
 
 
+def reply_json(reply: Reply) -> Json:
+    """A message that answers without a task."""
+    said = reply.message
+    parts = [part_json(part) for part in said["parts"]]
+    return {"messageId": said["id"], "contextId": reply.context_id, "role": _ROLES[said["role"]], "parts": parts}
+
+
 def event_json(happening: Happening, task: Task) -> Json | None:
     """One event of a stream; None for what the protocol does not show."""
     body = happening.body
@@ -51,6 +61,8 @@ def event_json(happening: Happening, task: Task) -> Json | None:
             if "from" in body and STATES[State(body["from"])] == STATES[to]:
                 return None
             status = _status(task, to, happening.at, body.get("message"), body.get("error"))
+            if body.get("auth"):
+                status["state"] = AUTH_REQUIRED
             return {"statusUpdate": {"taskId": str(task.id), "contextId": task.context_id, "status": status}}
         case "artifact":
             update: Json = {

@@ -12,8 +12,8 @@ from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.models import Happening, Json, Task
 
 _TAG: Final = "type"
-# 0.1 has no such state: it is shown as failed, and the metadata says what it was.
-_REJECTED, _FAILED = "rejected", "failed"
+# States that 0.1 does not have: how they are shown, while the metadata says what they were.
+_OLDER_STATES: Final = {"rejected": "failed", "auth-required": "input-required"}
 _OF_MESSAGE: Final = ("messageId", "role", "parts", "metadata")
 
 
@@ -106,8 +106,9 @@ def _status(newer: Json) -> tuple[Json, Json]:
     status = tag_status(newer, _TAG)
     if "message" in status:
         status["message"] = _message(status["message"])
-    if status["state"] == _REJECTED:
-        return {**status, "state": _FAILED}, {"state": _REJECTED}
+    state = status["state"]
+    if state in _OLDER_STATES:
+        return {**status, "state": _OLDER_STATES[state]}, {"state": state}
     return status, {}
 
 

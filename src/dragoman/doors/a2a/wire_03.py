@@ -47,7 +47,7 @@ def task_03(newer: Json) -> Json:
     if "artifacts" in newer:
         shown["artifacts"] = [_artifact(artifact) for artifact in newer["artifacts"]]
     if "history" in newer:
-        shown["history"] = [_message(message) for message in newer["history"]]
+        shown["history"] = [message_03(message) for message in newer["history"]]
     return shown
 
 
@@ -55,6 +55,8 @@ def event_03(newer: Json, *, final: bool) -> Json:
     """One event of a stream; the last status says that it is."""
     if "task" in newer:
         return task_03(newer["task"])
+    if "message" in newer:
+        return message_03(newer["message"])
     if (update := newer.get("artifactUpdate")) is not None:
         return {**update, "kind": "artifact-update", "artifact": _artifact(update["artifact"])}
     update = newer["statusUpdate"]
@@ -84,7 +86,8 @@ def _status(newer: Json) -> Json:
     return shown | {"message": shown["message"] | {"kind": "message"}} if "message" in shown else shown
 
 
-def _message(newer: Json) -> Json:
+def message_03(newer: Json) -> Json:
+    """A message."""
     return tag_message(newer, _TAG) | {"kind": "message"}
 
 

@@ -14,8 +14,6 @@ from dragoman.services.tasks.models import Json
 from dragoman.services.tasks.store import TaskStore, ThreadStore
 from dragoman.services.tasks.work import Job, Outcome, Tools
 
-# Where a skill finds the id and the metadata of the message it answers: `ctx.state.task().load("host.message", dict)`.
-MESSAGE = "host.message"
 _WHOLE_LOG = 1_000_000
 
 
@@ -59,7 +57,12 @@ class TaskExecutor:
         ctx = kit.Context(
             str(job.task_id),
             job.context_id,
-            host=kit.Host(state=ports, progress=ports),
+            host=kit.Host(
+                state=ports,
+                progress=ports,
+                message_id=job.message.get("id"),
+                metadata=job.message.get("metadata") or {},
+            ),
             llm=agent.llm,
             instructions=agent.instructions,
             thread=await self._thread(job),
@@ -109,9 +112,7 @@ class _Ports:
         return {name: kit.Artifact.joined(chunks) for name, chunks in self._chunks.items()}
 
     async def load(self, scope: kit.Scope, key: str) -> JsonValue:
-        """The value, or None; what the message said of itself stands under a name of its own."""
-        if scope == "task" and key == MESSAGE:
-            return {name: self._job.message[name] for name in ("id", "metadata") if name in self._job.message}
+        """The value, or None."""
         if scope == "task":
             return await self._store.load(self._tenant, self._job.task_id, key)
         return await self._threads.load(self._tenant, self._job.context_id, key)
@@ -166,7 +167,11 @@ def _outcome(turn: kit.Turn, drafts: dict[str, kit.Artifact]) -> Outcome:
                 shown=frozenset(name for name, draft in drafts.items() if made[name] == draft),
             )
         case kit.InputRequired(message=message, slot=slot):
-            return Outcome(State.INPUT_REQUIRED, turn.skill_id, _parts(message), slot={"value": slot.value})
+            auth = isinstance(turn.result, kit.AuthRequired)
+            kept: Json = {"value": slot.value} | ({"auth": True} if auth else {})
+            return Outcome(State.INPUT_REQUIRED, turn.skill_id, _parts(message), slot=kept, auth=auth)
+        case kit.Reply(message=message):
+            return Outcome(State.SUCCEEDED, turn.skill_id, _parts(message), reply=True)
         case kit.Failed(error=error, code=code, details=details):
             shown: Json = {"code": code or "SKILL_FAILED", "message": error, "details": details}
             return Outcome(State.FAILED, turn.skill_id, [{"kind": "text", "text": error}], error=shown)

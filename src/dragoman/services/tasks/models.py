@@ -15,7 +15,8 @@ class Task:
     """How a task stands.
 
     A message is `{id, role: user|agent, parts, metadata?, key?}` (the key is its sender's idempotency key), an artifact
-    `{id, name, description?, parts}`; a part is one of kit's. The error is `{code, message, details}`.
+    `{id, name, description?, parts}`; a part is one of kit's. The error is `{code, message, details}`, the slot of a
+    task that waits `{value, auth?}`.
     """
 
     tenant_id: UUID
@@ -43,9 +44,22 @@ class Task:
         return self.state in TERMINAL
 
     @property
+    def wants_auth(self) -> bool:
+        """Whether what it waits for is an authorization."""
+        return self.state is State.INPUT_REQUIRED and bool((self.slot or {}).get("auth"))
+
+    @property
     def resting(self) -> bool:
         """Whether nothing happens until somebody does something."""
         return self.state in RESTING
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer that is no task: a message of the agent, of which nothing is kept."""
+
+    context_id: str
+    message: Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,5 +91,6 @@ class Wanted:
     limit: int = 50
     context_id: str | None = None
     states: tuple[State, ...] | None = None
+    auth: bool | None = None
     since: datetime | None = None
     after: tuple[datetime, UUID] | None = None

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from typing import Protocol
 
 from dragoman.context import Caller
-from dragoman.services.tasks.models import Happening, Incoming, Task, Wanted
+from dragoman.services.tasks.models import Happening, Incoming, Reply, Task, Wanted
 
 
 class Tasks(Protocol):
@@ -12,6 +12,14 @@ class Tasks(Protocol):
 
     async def send(self, caller: Caller, incoming: Incoming) -> Task:
         """Begin a task, or go on with one that asked."""
+        ...
+
+    async def ask(self, caller: Caller, incoming: Incoming) -> Task | Reply:
+        """The same, for one who can do with a message where no task is needed."""
+        ...
+
+    async def stream(self, caller: Caller, incoming: Incoming) -> Task | Reply:
+        """The same, for one who follows what comes of it: the task as it began."""
         ...
 
     async def get(self, caller: Caller, ref: str) -> Task:

@@ -6,7 +6,7 @@ is not waited for is stored first and leased to this process, so that another ca
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -41,7 +41,9 @@ class Desk:
 class Run:
     """One attempt at one task."""
 
-    def __init__(self, desk: Desk, task: Task, caller: Caller, message: Json, *, stored: bool, fresh: bool) -> None:
+    def __init__(
+        self, desk: Desk, task: Task, caller: Caller, message: Json, *, stored: bool, fresh: bool, replies: bool
+    ) -> None:
         self._desk = desk
         self.task = task
         self._caller = caller
@@ -49,7 +51,10 @@ class Run:
         self._stored = stored
         self.stored_seq = task.seq
         self._fresh = fresh
+        self._replies = replies
+        self.reply: Json | None = None
         self._storing = asyncio.Lock()
+        self._known = asyncio.Event()
         self.work = asyncio.create_task(self._go())
 
     async def store(self) -> None:
@@ -61,7 +66,18 @@ class Run:
             await self._desk.writer.add(_birth(task, self._caller, _begun(task), worker=self._desk.worker))
             task.seq, self._stored = len(_begun(task)), True
             self.stored_seq = task.seq
+        self._known.set()
         self._desk.hub.happened(task.id)
+
+    async def first_sign(self, within_s: float) -> None:
+        """Wait until the work has ended or the task was stored, but not for longer."""
+        known = asyncio.create_task(self._known.wait())
+        await asyncio.wait({self.work, known}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+        known.cancel()
+
+    def as_born(self) -> Task:
+        """The task as it is right after its birth: what happened later follows from its `seq`."""
+        return replace(self.task, seq=len(_begun(self.task)))
 
     async def _go(self) -> None:
         task = self.task
@@ -114,9 +130,12 @@ class Run:
             for made in artifacts
             if made["id"] not in outcome.shown
         ]
-        events.append(status_event(task, outcome.state, message=message, error=outcome.error))
+        events.append(status_event(task, outcome.state, message=message, error=outcome.error, auth=outcome.auth))
         now = datetime.now(UTC)
         async with self._storing:
+            if outcome.reply and self._replies and not self._stored:
+                self.reply = message
+                return
             if self._stored:
                 change = Change(
                     task.tenant_id,
@@ -158,9 +177,18 @@ class Runs:
         self._beat_s = beat_s
         self._running: dict[UUID, Run] = {}
 
-    def start(self, task: Task, caller: Caller, message: Json, *, stored: bool, fresh: bool = False) -> Run:
-        """Begin the work; a stored task is leased to this process already."""
-        run = Run(self._desk, task, caller, message, stored=stored, fresh=fresh)
+    def start(
+        self,
+        task: Task,
+        caller: Caller,
+        message: Json,
+        *,
+        stored: bool,
+        fresh: bool = False,
+        replies: bool = False,
+    ) -> Run:
+        """Begin the work; a stored task is leased to this process already. With `replies` it may end without a task."""
+        run = Run(self._desk, task, caller, message, stored=stored, fresh=fresh, replies=replies)
         self._running[task.id] = run
         run.work.add_done_callback(lambda _: self._running.pop(task.id, None))
         return run
@@ -216,11 +244,17 @@ class Runs:
 
 
 def status_event(
-    task: Task, to: State, *, message: Json | None = None, error: Json | None = None, reason: str | None = None
+    task: Task,
+    to: State,
+    *,
+    message: Json | None = None,
+    error: Json | None = None,
+    reason: str | None = None,
+    auth: bool = False,
 ) -> Json:
     """A step of the lifecycle, for the log."""
     event = {"kind": "status", "from": task.state.value, "to": to.value, "attempt": task.attempt, "message": message,
-             "error": error, "reason": reason}  # fmt: skip
+             "error": error, "reason": reason, "auth": auth or None}  # fmt: skip
     return {name: value for name, value in event.items() if value is not None}
 
 

@@ -21,7 +21,7 @@ from dragoman.services.tasks.errors import (
 )
 from dragoman.services.tasks.hub import Hub
 from dragoman.services.tasks.lifecycle import State
-from dragoman.services.tasks.models import Happening, Incoming, Json, Task, Wanted
+from dragoman.services.tasks.models import Happening, Incoming, Json, Reply, Task, Wanted
 from dragoman.services.tasks.runs import Run, Runs, caller_json, status_event
 from dragoman.services.tasks.store import Change, TaskStore, ThreadStore
 from dragoman.services.tasks.writer import TaskWriter
@@ -63,14 +63,26 @@ class TaskService:
             ThreadExpired: the conversation was idle for too long.
             StateTooLarge: the conversation would hold too much.
         """
-        run = await (self._resume(caller, incoming) if incoming.task_ref else self._begin(caller, incoming))
-        if incoming.wait_s == 0:
+        return await self._waited(caller, incoming, await self._start(caller, incoming, replies=False))
+
+    async def ask(self, caller: Caller, incoming: Incoming) -> Task | Reply:
+        """The same, for one who can do with a message: work that ends at once and needs no task gives a reply."""
+        run = await self._start(caller, incoming, replies=incoming.wait_s != 0)
+        task = await self._waited(caller, incoming, run)
+        return task if run.reply is None else Reply(task.context_id, run.reply)
+
+    async def stream(self, caller: Caller, incoming: Incoming) -> Task | Reply:
+        """The same, for one who follows what comes of it: the task as it began, before anything that has happened."""
+        run = await self._start(caller, incoming, replies=True)
+        if incoming.task_ref:
             return await self._stored(caller, run)
-        await asyncio.wait({run.work}, timeout=_MOMENT_S)
+        task = run.as_born()
+        await run.first_sign(_MOMENT_S)
         if not run.work.done():
             await run.store()
-            await asyncio.wait({run.work}, timeout=incoming.wait_s)
-        return await self._result(caller, run)
+        elif not run.work.cancelled() and (error := run.work.exception()) is not None:
+            raise error
+        return task if run.reply is None else Reply(task.context_id, run.reply)
 
     async def get(self, caller: Caller, ref: str) -> Task:
         """How a task stands, with what it has made so far.
@@ -127,7 +139,21 @@ class TaskService:
                 if not happenings and not await _woken(signal, beat_s):
                     yield None
 
-    async def _begin(self, caller: Caller, incoming: Incoming) -> Run:
+    async def _start(self, caller: Caller, incoming: Incoming, *, replies: bool) -> Run:
+        if incoming.task_ref:
+            return await self._resume(caller, incoming)
+        return await self._begin(caller, incoming, replies=replies)
+
+    async def _waited(self, caller: Caller, incoming: Incoming, run: Run) -> Task:
+        if incoming.wait_s == 0:
+            return await self._stored(caller, run)
+        await asyncio.wait({run.work}, timeout=_MOMENT_S)
+        if not run.work.done():
+            await run.store()
+            await asyncio.wait({run.work}, timeout=incoming.wait_s)
+        return await self._result(caller, run)
+
+    async def _begin(self, caller: Caller, incoming: Incoming, *, replies: bool) -> Run:
         context_id = incoming.context_id or str(self._new_id())
         await self._check_thread(caller, None if incoming.context_id is None else context_id, incoming.message)
         now = datetime.now(UTC)
@@ -151,7 +177,8 @@ class TaskService:
             attempt=1,
             created_at=now,
         )
-        return self._runs.start(task, caller, task.history[0], stored=False, fresh=incoming.context_id is None)
+        fresh = incoming.context_id is None
+        return self._runs.start(task, caller, task.history[0], stored=False, fresh=fresh, replies=replies)
 
     async def _resume(self, caller: Caller, incoming: Incoming) -> Run:
         task = await self._store.find(caller.tenant, incoming.task_ref or "")
@@ -201,7 +228,7 @@ class TaskService:
             error = run.work.exception()
             if error is not None:
                 raise error
-            if run.task.resting:
+            if run.task.resting or run.reply is not None:
                 return run.task
         return await self.get(caller, str(run.task.id))
 

@@ -103,11 +103,13 @@ SELECT {_TASK} FROM tasks t
 WHERE t.tenant_id = $1 AND ($3::text IS NULL OR t.context_id = $3) AND ($4::text[] IS NULL OR t.state = ANY($4))
   AND ($5::timestamptz IS NULL OR t.status_at >= $5)
   AND ($6::timestamptz IS NULL OR (t.status_at, t.id) < ($6, $7::uuid))
+  AND ($8::boolean IS NULL OR coalesce(t.slot ? 'auth', false) = $8)
 ORDER BY t.status_at DESC, t.id DESC LIMIT $2"""
 COUNT: LiteralString = """
 SELECT count(*) AS n FROM tasks t
 WHERE t.tenant_id = $1 AND ($2::text IS NULL OR t.context_id = $2) AND ($3::text[] IS NULL OR t.state = ANY($3))
-  AND ($4::timestamptz IS NULL OR t.status_at >= $4)"""
+  AND ($4::timestamptz IS NULL OR t.status_at >= $4)
+  AND ($5::boolean IS NULL OR coalesce(t.slot ? 'auth', false) = $5)"""
 
 HEARTBEAT: LiteralString = "UPDATE task_queue SET lease_until = now() + $2::interval WHERE worker = $1"
 # Every pick counts as an attempt, whatever state the task was left in: one that kills its worker must come to an end.
@@ -345,14 +347,23 @@ class TaskStore:
         states = [state.value for state in wanted.states] if wanted.states is not None else None
         at, last = wanted.after or (None, None)
         rows = await self._db.fetch(
-            Scope(tenant), LIST, tenant, wanted.limit + 1, wanted.context_id, states, wanted.since, at, last
+            Scope(tenant),
+            LIST,
+            tenant,
+            wanted.limit + 1,
+            wanted.context_id,
+            states,
+            wanted.since,
+            at,
+            last,
+            wanted.auth,
         )
         return [_task(row) for row in rows]
 
     async def count(self, tenant: UUID, wanted: Wanted) -> int:
         """How many there are in all."""
         states = [state.value for state in wanted.states] if wanted.states is not None else None
-        row = await self._db.find(Scope(tenant), COUNT, tenant, wanted.context_id, states, wanted.since)
+        row = await self._db.find(Scope(tenant), COUNT, tenant, wanted.context_id, states, wanted.since, wanted.auth)
         return row["n"] if row else 0
 
     async def load(self, tenant: UUID, task_id: UUID, key: str) -> Any | None:

@@ -19,6 +19,8 @@ class Outcome:
     """How a piece of work ended; `skill` is who did it, to be asked again when the task goes on.
 
     `shown` are the ids of artifacts that were reported already just as they are, and need no event of their own.
+    With `reply` the message is the whole answer, and there need not be a task at all. `auth` says that what the task
+    waits for is an authorization.
     """
 
     state: State
@@ -28,6 +30,8 @@ class Outcome:
     slot: Json | None = None
     error: Json | None = None
     shown: frozenset[str] = frozenset()
+    reply: bool = False
+    auth: bool = False
 
 
 @dataclass(frozen=True, slots=True)
