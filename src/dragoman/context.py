@@ -62,6 +62,8 @@ class RequestContext:
     id: str
     door: str
     ip: str = ""
+    # By name, in small letters; they hold credentials, and are not to be shown.
+    headers: dict[bytes, str] = field(default_factory=dict[bytes, str], repr=False)
     correlation_id: str = ""
     route: str = ""
     caller: Caller | None = None

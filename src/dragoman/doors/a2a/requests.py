@@ -36,11 +36,10 @@ class Request:
     @classmethod
     def of(cls, scope: AsgiScope, receive: Receive) -> "Request":
         """From ASGI."""
-        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         raw = scope["query_string"]
         query = dict(parse_qsl(raw.decode("latin-1"), keep_blank_values=True)) if raw else {}
         context = current_request() or RequestContext(id="", door="a2a")
-        return cls(scope, receive, headers, query, context)
+        return cls(scope, receive, context.headers, query, context)
 
     @property
     def media_type(self) -> str:

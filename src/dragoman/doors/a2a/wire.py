@@ -109,7 +109,7 @@ def part_json(part: Json) -> Json:
 
 def timestamp(at: datetime) -> str:
     """RFC 3339 in UTC, with milliseconds."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
+    return at.astimezone(UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def _message(message: Json, task: Task) -> Json:

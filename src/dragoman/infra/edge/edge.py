@@ -13,6 +13,7 @@ from dragoman.context import RequestContext, enter_request
 from dragoman.errors import DragomanError, Internal, InvalidInput, TimedOut, TooLarge, Unauthenticated
 from dragoman.infra.auth.authenticator import Authenticator
 from dragoman.infra.edge.cors import Cors, ForeignOrigin
+from dragoman.infra.edge.deadlines import Deadline, Deadlines
 from dragoman.infra.edge.problem import SECURITY_HEADERS, problem
 from dragoman.infra.ids import new_text_id
 from dragoman.infra.limits import Admission
@@ -65,6 +66,7 @@ class Edge:
     ) -> None:
         self._app = app
         self._rules = rules
+        self._deadlines = Deadlines(rules.timeout_s)
         self._authenticator = authenticator
         self._admission = admission
         self._metrics = metrics
@@ -90,24 +92,22 @@ class Edge:
             self._finish(exchange)
 
     async def _serve(self, exchange: "_Exchange") -> None:
+        deadline = exchange.deadline = self._deadlines.begin()
         try:
-            async with asyncio.timeout(self._rules.timeout_s) as exchange.deadline:
-                await self._pass(exchange)
+            await self._pass(exchange)
         except DragomanError as error:
             await exchange.refuse(error)
-        except TimeoutError:
-            if exchange.deadline is None or not exchange.deadline.expired():
-                await self._fail(exchange)
-                return
+        except asyncio.CancelledError:
+            if not deadline.caught():
+                raise
             took_s = perf_counter() - exchange.request.started
             _LOG.warning("request.timed_out", path=exchange.scope["path"], duration_s=round(took_s, 3))
             await exchange.refuse(TimedOut(after_s=self._rules.timeout_s))
         except Exception:  # noqa: BLE001 - the last net: nothing unforeseen may reach the wire
-            await self._fail(exchange)
-
-    async def _fail(self, exchange: "_Exchange") -> None:
-        _LOG.exception("request.failed", path=exchange.scope["path"])
-        await exchange.refuse(Internal())
+            _LOG.exception("request.failed", path=exchange.scope["path"])
+            await exchange.refuse(Internal())
+        finally:
+            deadline.lift()
 
     async def _pass(self, exchange: "_Exchange") -> None:
         headers, rules = exchange.headers, self._rules
@@ -216,7 +216,7 @@ class _Exchange:
         self._max_bytes = max_bytes
         self._whole = False
         self._counted = False
-        self.deadline: asyncio.Timeout | None = None
+        self.deadline: Deadline | None = None
         self.status = 0
         self.received = 0
         self.sent = 0
@@ -243,7 +243,7 @@ class _Exchange:
             await self._count()
             self.status = message["status"]
             if self.deadline is not None:
-                self.deadline.reschedule(None)
+                self.deadline.lift()
             given = list(message["headers"])
             request = self.request
             # A problem says by itself when to come back, and saying it twice makes it unreadable.
@@ -267,7 +267,8 @@ class _Exchange:
 
     async def refuse(self, error: DragomanError) -> None:
         """A problem document, unless the response has begun: then breaking off is all that is left."""
-        self.deadline = None
+        if self.deadline is not None:
+            self.deadline.lift()
         if self.status != 0:
             return
         try:
@@ -295,6 +296,7 @@ def _read_request(scope: AsgiScope, headers: dict[bytes, str]) -> RequestContext
     correlation = headers.get(b"x-correlation-id", "")
     client = scope.get("client")
     return RequestContext(
+        headers=headers,
         id=given if _SAFE_ID.fullmatch(given) else new_text_id(),
         door="http",
         ip=client[0] if client else "",

@@ -21,7 +21,7 @@ from dragoman.infra.limits.memory import MemoryLimits
 from dragoman.infra.limits.revocations import Revocable, Revocation, RevocationBook, RevocationSource, refs
 from dragoman.infra.limits.script import CHECK, MERGE, READMIT, Outcome, Reply, limit_keys, plain, revoked_key
 from dragoman.infra.limits.verdict import UNLIMITED, Limit, Verdict
-from dragoman.infra.limits.wire import Part, ValkeyLostError, ValkeyRefusedError, Wire
+from dragoman.infra.limits.wire import Part, ScriptCall, ValkeyLostError, ValkeyRefusedError, Wire
 
 CHECKS = Counter("dragoman_limit_checks", "Requests checked, by the limit that was tightest.", ["limit", "outcome"])
 
@@ -29,6 +29,7 @@ _PROBE: Final = (Limit("probe", "", 1_000_000, window_s=1),)
 _COLD_TRIES: Final = 3
 # What FOREVER is on the wire: Lua's tonumber need not read 'inf'.
 _ALWAYS: Final = 1e300
+_MOST_PREPARED: Final = 10_000
 
 
 class Limiter:
@@ -54,6 +55,8 @@ class Limiter:
         self._untold: set[str] = set()
         self._warming: dict[str, asyncio.Task[bool]] = {}
         self._counts: dict[tuple[str, int], Callable[[], None]] = {}
+        # With the limits, which are then not freed: else others could come to stand at the same place in memory.
+        self._prepared: dict[tuple[object, ...], tuple[Sequence[Limit], ScriptCall]] = {}
 
     @property
     def degraded(self) -> bool:
@@ -120,7 +123,7 @@ class Limiter:
         self._book.discard(entry.partition, entry.ref)
         self._book.add(entry)
         keys, args = (revoked_key(entry.partition),), (plain(entry.ref), repr(entry.not_before))
-        await self._tell(entry.partition, lambda wire: wire.run(READMIT, keys, args))
+        await self._tell(entry.partition, lambda wire: wire.run(ScriptCall(READMIT, keys, args)))
 
     async def unrevoke(self, partition: str, ref: str) -> None:
         """Lift a revocation; call it when that is committed in the source."""
@@ -152,13 +155,24 @@ class Limiter:
     async def _run_check(
         self, wire: Wire, partition: str, limits: Sequence[Limit], credential: Revocable | None
     ) -> Reply:
-        keys = (revoked_key(partition), *limit_keys(partition, limits))
+        if credential is None:
+            return await wire.run(self._prepare(partition, limits, None))
+        who = (credential.credential, credential.subject, credential.issued_at)
+        asked = (id(limits), partition, self._complete_after_us, *who)
+        prepared = self._prepared.get(asked)
+        if prepared is None:
+            if len(self._prepared) >= _MOST_PREPARED:
+                self._prepared.pop(next(iter(self._prepared)))
+            prepared = self._prepared[asked] = (limits, self._prepare(partition, limits, credential))
+        return await wire.run(prepared[1])
+
+    def _prepare(self, partition: str, limits: Sequence[Limit], credential: Revocable | None) -> ScriptCall:
         args: list[Part] = ["", "", "", ""]
         if credential is not None:
             args = [repr(credential.issued_at), self._complete_after_us, *refs(credential)]
         for limit in limits:
             args += (limit.quota, limit.window_s * 1_000_000)
-        return await wire.run(CHECK, keys, args)
+        return ScriptCall(CHECK, (revoked_key(partition), *limit_keys(partition, limits)), args)
 
     def _decide(self, partition: str, limits: Sequence[Limit], credential: Revocable | None) -> Reply:
         if self._revoked(partition, credential):
@@ -229,4 +243,4 @@ async def _merge(
     args: list[Part] = ["" if complete_since_us is None else complete_since_us]
     for field, not_before in entries.items():
         args += (field, repr(min(not_before, _ALWAYS)))
-    await wire.run(MERGE, [revoked_key(partition)], args)
+    await wire.run(ScriptCall(MERGE, [revoked_key(partition)], args))

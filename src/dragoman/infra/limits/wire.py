@@ -32,6 +32,22 @@ class ValkeyRefusedError(Exception):
     """The server answered with an error; its first word says which."""
 
 
+class ScriptCall:
+    """A script with its keys and arguments, ready to be sent as often as one likes."""
+
+    __slots__ = ("_args", "_keys", "_script", "packed")
+
+    def __init__(self, script: str, keys: Sequence[str], args: Sequence[Part]) -> None:
+        self._script = script
+        self._keys = keys
+        self._args = args
+        self.packed = _pack(("EVALSHA", _digest(script), len(keys), *keys, *args))
+
+    def pack_whole(self) -> bytes:
+        """With the text of the script, for a server that does not have it."""
+        return _pack(("EVAL", self._script, len(self._keys), *self._keys, *self._args))
+
+
 class Wire(asyncio.Protocol):
     """A connection with calls in flight; `open_wire` makes one."""
 
@@ -54,30 +70,33 @@ class Wire(asyncio.Protocol):
             ValkeyLostError: there is no answer within the time-out, or no connection.
             ValkeyRefusedError: the answer is an error.
         """
+        return self._send(_pack(parts))
+
+    def _send(self, packed: bytes) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = self._loop.create_future()
         if self.lost.done():
             future.set_exception(ValkeyLostError("the connection is closed"))
             return future
         if not self._outgoing:
             self._loop.call_soon(self._flush)
-        self._outgoing.append(_pack(parts))
+        self._outgoing.append(packed)
         self._waiting.append((future, self._loop.time()))
         if self._watch is None:
             self._watch = self._loop.call_later(self._timeout_s, self._look)
         return future
 
-    async def run(self, script: str, keys: Sequence[str], args: Sequence[Part]) -> Any:
+    async def run(self, call: ScriptCall) -> Any:
         """Run a script by its digest; a server that has forgotten it (restart, SCRIPT FLUSH) is given it again.
 
         Raises:
             ValkeyLostError, ValkeyRefusedError: as `call`.
         """
         try:
-            return await self.call("EVALSHA", _digest(script), len(keys), *keys, *args)
+            return await self._send(call.packed)
         except ValkeyRefusedError as error:
             if not str(error).startswith("NOSCRIPT"):
                 raise
-        return await self.call("EVAL", script, len(keys), *keys, *args)
+        return await self._send(call.pack_whole())
 
     def close(self, reason: Exception | None = None) -> None:
         """End the connection now; what still waits fails with ValkeyLostError."""
