@@ -223,8 +223,9 @@ def _a2a_door(settings: Settings, gate: Gate, tasks: TaskCore, tools: GateTools,
         version=__version__,
         may=lambda caller, operation: authority.refusal(caller, operation) is None,
     )
-    # A blocking send answers with the task as it is before the edge would cut it off.
-    longest_wait_s = settings.request_timeout_s * 0.9
+    # A blocking send answers with the task as it is before the edge would cut it off, and that takes a moment too.
+    timeout_s = settings.request_timeout_s
+    longest_wait_s = min(timeout_s * 0.9, max(timeout_s - 1, timeout_s / 2))
     return A2ADoor(Calls(gate, tasks.service, find_operation=tools.find, cards=cards, longest_wait_s=longest_wait_s))
 
 

@@ -116,9 +116,20 @@ def build_tasks(
     )
     core, store, threads, hub, worker = CoreStore(core_db, keeping), TaskStore(db), ThreadStore(db), Hub(), new_id()
     writer = TaskWriter(core)
-    executor = TaskExecutor(tools, agent, store=store, threads=threads, thread_bytes=settings.threads.max_bytes)
-    desk = Desk(worker=worker, core=core, writer=writer, hub=hub, executor=executor, new_id=new_id)
-    runs = Runs(desk, max_attempts=settings.tasks.max_attempts)
+    executor = TaskExecutor(
+        tools, agent, store=store, threads=threads, thread_bytes=settings.threads.max_bytes, metrics=metrics
+    )
+    desk = Desk(
+        worker=worker,
+        core=core,
+        writer=writer,
+        hub=hub,
+        executor=executor,
+        metrics=metrics,
+        timeout_s=settings.tasks.timeout_s,
+        new_id=new_id,
+    )
+    runs = Runs(desk, max_attempts=settings.tasks.max_attempts, takes_over=settings.tasks.take_over)
     service = TaskService(
         store=store,
         threads=threads,

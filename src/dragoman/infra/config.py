@@ -80,6 +80,12 @@ class Tasks(Section):
     """How work is retried, how long it may take, and how long it is remembered."""
 
     max_attempts: int = Field(3, ge=1, description="Picks of a task before it is a dead letter.")
+    timeout_s: float = Field(
+        3_600, ge=0, description="A turn of a task that takes longer fails with TIMEOUT; 0 is no limit."
+    )
+    take_over: bool = Field(
+        default=True, description="Run tasks that are due or were left by others; `serve --no-worker` turns it off."
+    )
     retention_s: int = Field(2_592_000, ge=1, description="A task that ended longer ago is removed, with its history.")
 
 

@@ -24,7 +24,8 @@ def _serve(programs: Programs) -> click.Command:
     @click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 picks a free one [8080].")
     @click.option("--workers", type=click.IntRange(1, 64), help="Server processes [1].")
     @click.option("--agent", help="An agent written with kit to serve over A2A, as module:name.")
-    def serve(host: str | None, port: int | None, workers: int | None, agent: str | None) -> None:
+    @click.option("--no-worker", is_flag=True, help="Take over no tasks; run only what is asked of this server.")
+    def serve(host: str | None, port: int | None, workers: int | None, agent: str | None, *, no_worker: bool) -> None:
         """Run the server, with its own PostgreSQL and Valkey unless it is given others.
 
         It is configured by environment variables, or by the TOML file that DRAGOMAN_CONFIG names; `config check`
@@ -35,6 +36,7 @@ def _serve(programs: Programs) -> click.Command:
             "DRAGOMAN_HOST": host,
             "DRAGOMAN_PORT": port,
             "DRAGOMAN_AGENT": agent,
+            "DRAGOMAN_TASKS__TAKE_OVER": "false" if no_worker else None,
         }
         os.environ.update({name: str(value) for name, value in given.items() if value is not None})
         _run(programs.serve, programs)

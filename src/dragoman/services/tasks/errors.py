@@ -40,6 +40,15 @@ class WrongContext(InvalidInput):
         return cls([], f"the task does not belong to the context {context_id[:100]!r}")
 
 
+class TaskTimedOut(DragomanError):
+    """The work on a task took longer than it may; it was stopped."""
+
+    kind, code, retryable = Kind.TIMEOUT, "TIMEOUT", True
+
+    def __init__(self, *, after_s: float) -> None:
+        super().__init__(f"the task took longer than {after_s:g} s and was stopped", after_s=after_s)
+
+
 class ThreadExpired(DragomanError):
     """The conversation was idle for too long."""
 

@@ -7,6 +7,7 @@ from pydantic import JsonValue
 
 from dragoman import kit
 from dragoman.errors import InvalidInput, NotFound
+from dragoman.infra.telemetry import TaskMetrics
 from dragoman.services.tasks.drafts import drafts_of
 from dragoman.services.tasks.errors import StateTooLarge
 from dragoman.services.tasks.lifecycle import State
@@ -21,13 +22,21 @@ class TaskExecutor:
     """Calls a named operation with no detour; everything else is a turn of the agent."""
 
     def __init__(
-        self, tools: Tools, agent: kit.Agent | None, *, store: TaskStore, threads: ThreadStore, thread_bytes: int
+        self,
+        tools: Tools,
+        agent: kit.Agent | None,
+        *,
+        store: TaskStore,
+        threads: ThreadStore,
+        thread_bytes: int,
+        metrics: TaskMetrics,
     ) -> None:
         self._tools = tools
         self._agent = agent
         self._store = store
         self._threads = threads
         self._thread_bytes = thread_bytes
+        self._metrics = metrics
 
     async def execute(self, job: Job) -> Outcome:
         """How the work ended.
@@ -37,17 +46,27 @@ class TaskExecutor:
         """
         called = find_tool_call(job.message)
         if called is not None and self._tools.has(called[0]):
+            self._metrics.routed(kit.How.TOOL)
             return await self._call(job, *called)
         if self._agent is None:
+            self._metrics.routed("none")
             raise NotFound("tool", called[0] if called else "(none named)")
         return await self._turn(job, self._agent)
+
+    def skill_of(self, job: Job) -> str | None:
+        """The skill of the tool that the message names, else the one that the task is with."""
+        try:
+            called = find_tool_call(job.message)
+        except InvalidInput:
+            return job.skill
+        return _skill(called[0]) if called is not None and self._tools.has(called[0]) else job.skill
 
     async def _call(self, job: Job, name: str, arguments: Any) -> Outcome:
         # Else the task is the key: whoever runs it again after a crash finds that it was done.
         key = job.message.get("key") or f"task:{job.task_id}"
         output = await self._tools.run(job.caller, name, arguments, key=key)
         artifact = {"id": name, "name": name, "parts": [{"kind": "data", "data": output}]}
-        return Outcome(State.SUCCEEDED, skill=name.partition("_")[0], artifacts=[artifact])
+        return Outcome(State.SUCCEEDED, skill=_skill(name), artifacts=[artifact])
 
     async def _turn(self, job: Job, agent: kit.Agent) -> Outcome:
         content = kit.Content.model_validate({"parts": job.message["parts"]})
@@ -70,6 +89,8 @@ class TaskExecutor:
             caller=job.caller,
         )
         turn = await kit.take_turn(agent, ctx, content, skill_id=job.skill)
+        if turn.route is not None:
+            self._metrics.routed(turn.route)
         return _outcome(turn, ports.drafts)
 
     async def _thread(self, job: Job) -> kit.Thread:
@@ -178,6 +199,10 @@ def _outcome(turn: kit.Turn, drafts: dict[str, kit.Artifact]) -> Outcome:
         case kit.Rejected(reason=reason):
             refusal: Json = {"code": "SKILL_REJECTED", "message": reason, "details": {}}
             return Outcome(State.REJECTED, turn.skill_id, [{"kind": "text", "text": reason}], error=refusal)
+
+
+def _skill(tool: str) -> str:
+    return tool.partition("_")[0]
 
 
 def _parts(content: kit.Content | None) -> list[Json] | None:

@@ -37,6 +37,8 @@ class Task:
     seq: int
     attempt: int
     created_at: datetime
+    # When the work that is under way began; known to whoever took it over.
+    started_at: datetime | None = None
 
     @property
     def terminal(self) -> bool:

@@ -5,6 +5,7 @@ is not waited for is stored first and leased to this process, so that another ca
 """
 
 import asyncio
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -14,7 +15,9 @@ import structlog
 
 from dragoman.context import Caller, PrincipalType, Role, TenantId
 from dragoman.errors import DragomanError, Internal, RateLimited, Unauthenticated
+from dragoman.infra.telemetry import TaskMetrics
 from dragoman.services.tasks.drafts import TAKEN_OVER
+from dragoman.services.tasks.errors import TaskTimedOut
 from dragoman.services.tasks.hub import Hub
 from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.models import Json, Task
@@ -24,6 +27,8 @@ from dragoman.services.tasks.writer import TaskWriter
 
 _LOG = structlog.get_logger(__name__)
 _CLAIM = 50
+# Counting reads the whole queue, so it is done less often than the rest.
+_BEATS_A_COUNT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,8 @@ class Desk:
     writer: TaskWriter
     hub: Hub
     executor: Executor
+    metrics: TaskMetrics
+    timeout_s: float
     new_id: Callable[[], UUID]
 
 
@@ -53,6 +60,7 @@ class Run:
         self._fresh = fresh
         self._replies = replies
         self.reply: Json | None = None
+        self._started_at = task.started_at or datetime.now(UTC)
         self._storing = asyncio.Lock()
         self._known = asyncio.Event()
         self.work = asyncio.create_task(self._go())
@@ -96,19 +104,35 @@ class Run:
         )
         if task.alias is not None:
             await self.store()  # the one who loses the race for an id must not have done anything
+        outcome = await self._do(job)
+        await self._settle(outcome)
+        took_s = (datetime.now(UTC) - self._started_at).total_seconds()
+        self._desk.metrics.turned(task.skill, outcome.state.value, took_s, (outcome.error or {}).get("code"))
+
+    async def _do(self, job: Job) -> Outcome:
+        limit, skill = asyncio.timeout(self._left_s()), self._desk.executor.skill_of(job)
         try:
-            outcome = await self._desk.executor.execute(job)
+            async with limit:
+                return await self._desk.executor.execute(job)
         except (RateLimited, Unauthenticated) as error:
             # Not about the task but about who asks: as long as nothing is stored, there is no task to fail.
             if not self._stored:
                 raise
-            outcome = failed(error)
+            return failed(error, skill=skill)
         except DragomanError as error:
-            outcome = failed(error)
+            return failed(error, skill=skill)
         except Exception:  # noqa: BLE001 - a worker loop: whatever happens, the task ends
-            _LOG.exception("tasks.work_failed", task_id=str(task.id), skill=task.skill)
-            outcome = failed(Internal())
-        await self._settle(outcome)
+            if limit.expired():
+                _LOG.warning("tasks.timed_out", task_id=str(job.task_id), skill=skill)
+                return failed(TaskTimedOut(after_s=self._desk.timeout_s), skill=skill)
+            _LOG.exception("tasks.work_failed", task_id=str(job.task_id), skill=skill)
+            return failed(Internal(), skill=skill)
+
+    def _left_s(self) -> float | None:
+        """How long this turn may go on; its time did not stand still while nobody ran it."""
+        if not self._desk.timeout_s:
+            return None
+        return self._desk.timeout_s - (datetime.now(UTC) - self._started_at).total_seconds()
 
     async def _report(self, event: Json) -> None:
         await self.store()
@@ -171,9 +195,10 @@ class Run:
 class Runs:
     """The runs of this process, and those it takes over from a dead one."""
 
-    def __init__(self, desk: Desk, *, max_attempts: int, beat_s: float = 1.5) -> None:
+    def __init__(self, desk: Desk, *, max_attempts: int, takes_over: bool = True, beat_s: float = 1.5) -> None:
         self._desk = desk
         self._max_attempts = max_attempts
+        self._takes_over = takes_over
         self._beat_s = beat_s
         self._running: dict[UUID, Run] = {}
 
@@ -205,11 +230,15 @@ class Runs:
 
     async def beat(self) -> None:
         """Keep the leases, and look for work that is due or was left; runs until it is cancelled."""
-        while True:
+        for beat in itertools.count():
             try:
                 await self._desk.core.heartbeat(self._desk.worker)
-                for task in await self._desk.core.claim(self._desk.worker, _CLAIM):
-                    await self._take_over(task)
+                if self._takes_over:
+                    for task in await self._desk.core.claim(self._desk.worker, _CLAIM):
+                        await self._take_over(task)
+                if beat % _BEATS_A_COUNT == 0:
+                    due, running, left = await self._desk.core.depth()
+                    self._desk.metrics.queued(due=due, running=running, left=left)
                 if followed := self._desk.hub.followed():
                     self._desk.hub.swept(await self._desk.core.seqs(followed))
             except DragomanError as error:
@@ -289,10 +318,10 @@ def _birth(task: Task, caller: Caller, events: list[Json], *, worker: UUID | Non
     )
 
 
-def failed(error: DragomanError) -> Outcome:
+def failed(error: DragomanError, *, skill: str | None = None) -> Outcome:
     """A failed task, with what may be told of the reason."""
     shown = {"code": error.code, "message": error.message, "details": error.details}
-    return Outcome(State.FAILED, message=[{"kind": "text", "text": error.message}], error=shown)
+    return Outcome(State.FAILED, skill, message=[{"kind": "text", "text": error.message}], error=shown)
 
 
 def said_by_agent(new_id: Callable[[], UUID], parts: list[Json]) -> Json:

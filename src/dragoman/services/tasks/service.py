@@ -147,10 +147,12 @@ class TaskService:
     async def _waited(self, caller: Caller, incoming: Incoming, run: Run) -> Task:
         if incoming.wait_s == 0:
             return await self._stored(caller, run)
-        await asyncio.wait({run.work}, timeout=_MOMENT_S)
+        moment_s = _MOMENT_S if incoming.wait_s is None else min(_MOMENT_S, incoming.wait_s)
+        await asyncio.wait({run.work}, timeout=moment_s)
         if not run.work.done():
             await run.store()
-            await asyncio.wait({run.work}, timeout=incoming.wait_s)
+            left_s = None if incoming.wait_s is None else incoming.wait_s - moment_s
+            await asyncio.wait({run.work}, timeout=left_s)
         return await self._result(caller, run)
 
     async def _begin(self, caller: Caller, incoming: Incoming, *, replies: bool) -> Run:

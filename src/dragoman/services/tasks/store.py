@@ -120,14 +120,18 @@ WITH due AS (
     ORDER BY q.run_at LIMIT $2 FOR UPDATE SKIP LOCKED
 ), mine AS (
     UPDATE task_queue q SET worker = $1, lease_until = now() + $3::interval FROM due WHERE q.task_id = due.task_id
-    RETURNING q.task_id, q.tenant_id
+    RETURNING q.task_id, q.tenant_id, q.started_at
 )
 UPDATE tasks t SET attempt = t.attempt + 1 FROM mine
 WHERE t.tenant_id = mine.tenant_id AND t.id = mine.task_id AND t.state NOT IN {_TERMINAL}
-RETURNING {_TASK}"""
+RETURNING {_TASK}, mine.started_at"""
 SEQS: LiteralString = """
 SELECT t.id, t.seq FROM unnest($1::uuid[], $2::uuid[]) AS f (tenant_id, id) JOIN tasks t USING (tenant_id, id)"""
 ALIVE: LiteralString = "SELECT 1 FROM task_queue WHERE task_id = $1 AND worker = $2"
+DEPTH: LiteralString = """
+SELECT count(*) FILTER (WHERE worker IS NULL AND run_at <= now()) AS due,
+       count(*) FILTER (WHERE lease_until >= now()) AS running, count(*) FILTER (WHERE lease_until < now()) AS abandoned
+FROM task_queue"""
 RELEASE: LiteralString = "UPDATE task_queue SET worker = NULL, lease_until = NULL, run_at = now() WHERE worker = $1"
 
 FIND_THREAD: LiteralString = """
@@ -264,6 +268,11 @@ class CoreStore:
     async def claim(self, worker: UUID, limit: int) -> list[Task]:
         """Take over what is due, or what a dead process left."""
         return [_task(row) for row in await self._db.fetch(self._scope, CLAIM, worker, limit, self._keeping.lease)]
+
+    async def depth(self) -> tuple[int, int, int]:
+        """How many tasks wait for a process, how many run in one, and how many were left by one."""
+        row = await self._db.find(self._scope, DEPTH)
+        return (row["due"], row["running"], row["abandoned"]) if row else (0, 0, 0)
 
     async def seqs(self, tasks: Sequence[tuple[UUID, UUID]]) -> dict[UUID, int]:
         """How far the logs of these tasks are; each is named by its tenant and its id."""

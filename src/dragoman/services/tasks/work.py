@@ -62,6 +62,10 @@ class Executor(Protocol):
         """Do the work; whatever it raises becomes a failed task, with nothing internal shown."""
         ...
 
+    def skill_of(self, job: Job) -> str | None:
+        """Whose work it is, as far as that is known before it is done."""
+        ...
+
 
 class Tools(Protocol):
     """Runs operations through the gate, by the names that they have as tools."""

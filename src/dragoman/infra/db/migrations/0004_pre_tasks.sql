@@ -65,9 +65,11 @@ CREATE TABLE task_queue (
     task_id uuid PRIMARY KEY,
     tenant_id uuid NOT NULL,
     run_at timestamptz NOT NULL DEFAULT now(),
+    started_at timestamptz NOT NULL DEFAULT now(),
     worker uuid,
     lease_until timestamptz
 );
+COMMENT ON COLUMN task_queue.started_at IS 'when this turn of the task began: its time runs on whoever takes it over';
 CREATE INDEX task_queue_due ON task_queue (run_at) WHERE worker IS NULL;
 CREATE INDEX task_queue_leases ON task_queue (lease_until) WHERE worker IS NOT NULL;
 
