@@ -1,19 +1,20 @@
-"""The official vectors, where they are found. What is left out stands here with its reason."""
+"""The official vectors, where they are found, over every binding. What is left out stands here with its reason."""
 
 from typing import Any
 
+import httpx
 import pytest
 
-pytest.importorskip("yaml", reason="the official vectors are YAML: pip install pyyaml")
-
-from tests.conformance.acts import Acts, read
-from tests.doors.a2a.calling import A2A
+from tests.conformance.acts import TRANSPORTS, Acts, read
+from tests.conformance.bindings import BINDINGS
 from tests.doors.a2a.schema import MISSING, VECTORS, found
 from tests.harness import Server
 
 TESTS = list(read(VECTORS)) if found() else []
+ANONYMOUS = {"SEC-AUTH-001", "SEC-AUTH-004", "SEC-EXTCARD-001"}
 LEFT_OUT = {
     "CORE-HIST-005": "counts the user's messages alone; a history of ours holds the agent's too",
+    "SEC-EXTCARD-002": "everybody who is known may see a card, and on it what is theirs to use",
     "CORE-CTX-001": "for servers that choose contexts themselves; here a client may name a new one",
     "CORE-CAP-001": "the specification has an error of its own for this, PushNotificationNotSupported",
     "PUSH-CFG-004": "the specification has an error of its own for this, PushNotificationNotSupported",
@@ -21,27 +22,46 @@ LEFT_OUT = {
     "DM-ART-003": "asks for a part of version 0.3; in 1.0 a file is raw with filename and mediaType",
     "DM-ART-004": "asks for a part of version 0.3; in 1.0 a file is url with filename and mediaType",
     "CORE-ERR-007": "asks for an object where CORE-ERR-008 and the specification ask for an array",
+    "REST-PD-001": "asks for problem details; the specification has google.rpc.Status",
 }
+CAPABILITIES = {"streaming": True, "pushNotifications": False, "extendedAgentCard": True, "authentication": True}
 
 
 def _left_out(test: dict[str, Any]) -> str | None:
-    if "client_response" in str(test["steps"]):
+    if "client_response" in str(test["steps"]) or "client" in test.get("tags", []):
         return "about a client"
-    if "jsonrpc" not in test.get("transport", ["jsonrpc"]):
-        return "about another binding"
-    if "runner-special" in test.get("tags", []) and any(word in str(test) for word in ("uth", "ebhook")):
-        return "needs credentials or a webhook of the runner's own; tests/doors/a2a show it"
     for name, wanted in test.get("preconditions", {}).get("capabilities", {}).items():
-        if {"streaming": True, "pushNotifications": False, "extendedAgentCard": True}.get(name) is not wanted:
+        if CAPABILITIES.get(name) is not wanted:
             return f"for servers where {name} is {wanted}"
     return LEFT_OUT.get(test["id"])
 
 
+RUNS = [
+    (test, binding)
+    for test in TESTS
+    for binding in BINDINGS
+    if TRANSPORTS[binding] in test.get("transport", TRANSPORTS.values())
+]
+OTHERS = [test["id"] for test in TESTS if not set(test.get("transport", ["jsonrpc"])) & set(TRANSPORTS.values())]
+
+
 @pytest.mark.req("RAD-H1-1")
 @pytest.mark.skipif(not found(), reason=MISSING)
-@pytest.mark.parametrize("test", TESTS, ids=[test["id"] for test in TESTS])
-def test_an_official_vector(served: Server, test: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("test", "binding"), RUNS, ids=[f"{test['id']}-{binding}" for test, binding in RUNS])
+def test_an_official_vector(
+    served: Server, callers: dict[str, httpx.Client], test: dict[str, Any], binding: str
+) -> None:
     if (reason := _left_out(test)) is not None:
         pytest.skip(reason)
+    given: dict[str, Any] = {"insufficientAuthToken": served.token(role="viewer")}
+    if "otherUserTaskId" in str(test):
+        message = {"role": "ROLE_USER", "messageId": "a", "parts": [{"text": "tck-complete-task"}]}
+        with BINDINGS[binding].ask(callers["rival"], "SendMessage", {"message": message}, {}) as answer:
+            given["otherUserTaskId"] = answer.result["task"]["id"]
 
-    assert Acts(A2A(served).http).run(test) == []
+    assert Acts(callers["nobody" if test["id"] in ANONYMOUS else "owner"], binding, given).run(test) == []
+
+
+@pytest.mark.skipif(not found(), reason=MISSING)
+def test_only_official_vectors_of_a_binding_that_is_not_served_run_on_none() -> None:
+    assert {one.partition("-")[0] for one in OTHERS} <= {"GRPC"}

@@ -11,12 +11,17 @@ from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
 ROOT = Path(__file__).parents[3]
-VECTORS = Path(os.environ.get("DRAGOMAN_A2A_VECTORS") or ROOT.parent / "shared" / "a2a")
+NAMED = os.environ.get("DRAGOMAN_A2A_VECTORS")
+VECTORS = Path(NAMED or ROOT.parent / "shared" / "a2a")
 MISSING = f"the official A2A schemas and vectors are not in {VECTORS}; name their folder in DRAGOMAN_A2A_VECTORS"
 
 
 def found() -> bool:
-    return (VECTORS / "a2a-v1.0.schema.json").is_file()
+    """Whether they are there; a run that names their folder does not go on without them."""
+    there = (VECTORS / "a2a-v1.0.schema.json").is_file() and (VECTORS / "suite.acts.yaml").is_file()
+    if NAMED and not there:
+        raise FileNotFoundError(MISSING)
+    return there
 
 
 def check(name: str, value: Any) -> None:
