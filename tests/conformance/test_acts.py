@@ -11,9 +11,11 @@ from tests.doors.a2a.schema import MISSING, VECTORS, found
 from tests.harness import Server
 
 TESTS = list(read(VECTORS)) if found() else []
-ANONYMOUS = {"SEC-AUTH-001", "SEC-AUTH-004", "SEC-EXTCARD-001"}
+ANONYMOUS = {"SEC-AUTH-001", "SEC-AUTH-004", "SEC-EXTCARD-001", "SEC-EXTCARD-004"}
 LEFT_OUT = {
     "CORE-HIST-005": "counts the user's messages alone; a history of ours holds the agent's too",
+    "DM-FMT-003": "asks for no context in a message; the specification wants one that the server made to be told",
+    "SEC-AUTH-006": "asks a card for an error; the card is public, and SEC-AUTH-004 shows the refusal",
     "SEC-EXTCARD-002": "everybody who is known may see a card, and on it what is theirs to use",
     "CORE-CTX-001": "for servers that choose contexts themselves; here a client may name a new one",
     "CORE-CAP-001": "the specification has an error of its own for this, PushNotificationNotSupported",
