@@ -3,10 +3,23 @@ from typing import Any
 
 import pytest
 
-from dragoman.kit import Content, Context, How, LlmUnavailable, SkillHandler, TaskState, skill
+from dragoman.kit import (
+    Agent,
+    Content,
+    Context,
+    How,
+    LlmUnavailable,
+    OpenAICompatible,
+    Runtime,
+    SkillHandler,
+    TaskState,
+    skill,
+    tool,
+)
 from dragoman.kit._results import Completed, OnRequestResult
 from dragoman.kit.testing import ScriptedLlm, runtime_of
 from tests.kit.test_skill import Shop
+from tests.kit.web import Web, hang
 
 
 class Echoing(SkillHandler):
@@ -103,3 +116,51 @@ async def test_an_answer_that_says_more_than_a_name_is_the_message() -> None:
 
     assert again.state is TaskState.INPUT_REQUIRED
     assert done.text == "Travel: book a trip to Rome"
+
+
+async def test_a_model_that_hangs_does_not_hold_the_caller() -> None:
+    with Web([hang]) as web:
+        async with (
+            OpenAICompatible(web.url, "small", timeout_s=0.1) as slow,
+            Runtime(Agent("a", "An agent.", skills=[Expenses, Travel], router=slow)) as runtime,
+        ):
+            task = await runtime.send("hmm")
+
+    assert (task.state, task.route) == (TaskState.INPUT_REQUIRED, How.ASK)
+
+
+async def test_the_model_may_write_the_call_of_a_tool() -> None:
+    router = ScriptedLlm({"skill_id": "shop", "tool": "buy", "arguments": '{"what": "tea"}'})
+    async with Runtime(Agent("a", "An agent.", skills=[Travel, Shop], router=router)) as runtime:
+        task = await runtime.send("we are out of tea")
+
+    assert (task.state, task.route, task.usage.requests) == (TaskState.COMPLETED, How.MODEL, 1)
+    assert [artifact.content.data for artifact in task.artifacts] == [("bought tea",)]
+
+
+async def test_arguments_of_the_model_that_do_not_fit_are_asked_of_the_caller() -> None:
+    router = ScriptedLlm({"tool": "buy", "arguments": "{}"}, {"tool": "buy", "arguments": '{"what": "tea"}'})
+    async with Runtime(Agent("a", "An agent.", skills=[Travel, Shop], router=router)) as runtime:
+        asked = await runtime.send("get me something")
+        done = await runtime.send("tea", task_id=asked.id)
+
+    assert (asked.state, asked.route) == (TaskState.INPUT_REQUIRED, How.ASK)
+    assert "what" in asked.text
+    assert done.state is TaskState.COMPLETED
+
+
+@skill(id="bin", description="Throws things away.")
+class Bin(Echoing):
+    @tool(destructive=True)
+    async def empty_bin(self) -> None:
+        """Empty the bin."""
+        raise AssertionError("nobody said so")
+
+
+@pytest.mark.parametrize("arguments", ["{}", "[]", "{", None])
+async def test_what_destroys_something_is_left_to_the_skill(arguments: str | None) -> None:
+    router = ScriptedLlm({"skill_id": "bin", "tool": "empty_bin", "arguments": arguments})
+    async with Runtime(Agent("a", "An agent.", skills=[Travel, Bin], router=router)) as runtime:
+        task = await runtime.send("clean up")
+
+    assert (task.text, task.route) == ("Bin: clean up", How.MODEL)

@@ -9,7 +9,8 @@ from uuid import UUID
 
 from dragoman import __version__
 from dragoman.addresses import BINDINGS
-from dragoman.app.tasks import GateTools, TaskCore, build_tasks
+from dragoman.app.tasks import TaskCore, build_tasks
+from dragoman.app.tools import GateTools
 from dragoman.doors.a2a.calls import Calls
 from dragoman.doors.a2a.card import CARD_PATH, REST_PATH, RPC_PATHS, Cards
 from dragoman.doors.a2a.door import A2ADoor

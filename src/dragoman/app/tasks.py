@@ -2,23 +2,19 @@
 
 import asyncio
 import importlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
-from pydantic import ValidationError
-
-from dragoman import kit
-from dragoman.context import Caller
-from dragoman.errors import FieldError, InvalidInput, NotFound
-from dragoman.gate import Gate
+from dragoman import __version__, kit
+from dragoman.app.models import Models
+from dragoman.app.offers import offered
+from dragoman.app.tools import GateTools
 from dragoman.infra.config import ConfigError, Settings
 from dragoman.infra.db import Database, Signals
 from dragoman.infra.ids import new_id
 from dragoman.infra.telemetry import TaskMetrics
-from dragoman.operations import AnyOperation, Handlers
 from dragoman.services.tasks.cleanup import Cleanup
 from dragoman.services.tasks.executor import TaskExecutor
 from dragoman.services.tasks.hub import Hub
@@ -31,41 +27,6 @@ from dragoman.services.tasks.writer import TaskWriter
 _CHANNEL = "dragoman_tasks"
 
 
-class GateTools:
-    """Every operation as a tool: its name, its input, the same guards."""
-
-    def __init__(self, gate: Gate, handlers: Handlers) -> None:
-        self._gate = gate
-        self._operations: dict[str, AnyOperation] = {operation.tool: operation for operation in handlers}
-
-    def __iter__(self) -> Iterator[AnyOperation]:
-        return iter(self._operations.values())
-
-    def has(self, name: str) -> bool:
-        """Whether there is such a tool."""
-        return name in self._operations
-
-    def find(self, name: str) -> AnyOperation | None:
-        """The operation of this name."""
-        return self._operations.get(name)
-
-    async def run(self, caller: Caller, name: str, arguments: Any, *, key: str | None) -> Any:
-        """The tool's output as JSON."""
-        operation = self._operations.get(name)
-        if operation is None:
-            raise NotFound("tool", name)
-        try:
-            given = operation.input.model_validate(arguments)
-        except ValidationError as error:
-            complaints = [
-                FieldError(field=".".join(map(str, item["loc"])) or "arguments", message=item["msg"])
-                for item in error.errors(include_url=False, include_context=False, include_input=False)
-            ]
-            raise InvalidInput(complaints) from None
-        output = await self._gate.run(operation, caller, given, idempotency_key=key if operation.writes else None)
-        return output.model_dump(mode="json")
-
-
 @dataclass(slots=True)
 class TaskCore:
     """The tasks of this process: to be started after the database, and stopped before it."""
@@ -76,6 +37,7 @@ class TaskCore:
     hub: Hub
     cleanup: Cleanup
     signals: Signals
+    models: Models
     jobs: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
     async def start(self) -> None:
@@ -93,6 +55,7 @@ class TaskCore:
             job.cancel()
         await asyncio.gather(*self.jobs, return_exceptions=True)
         await self.runs.stop()
+        await self.models.close()
 
     async def _nudges(self) -> Iterable[str]:
         return [str(task_id) for task_id in await self.hub.take_nudges()]
@@ -116,8 +79,10 @@ def build_tasks(
     )
     core, store, threads, hub, worker = CoreStore(core_db, keeping), TaskStore(db), ThreadStore(db), Hub(), new_id()
     writer = TaskWriter(core)
+    models = Models(settings)
+    served = models.given_to(served_agent(agent, tools))
     executor = TaskExecutor(
-        tools, agent, store=store, threads=threads, thread_bytes=settings.threads.max_bytes, metrics=metrics
+        tools, served, store=store, threads=threads, thread_bytes=settings.threads.max_bytes, metrics=metrics
     )
     desk = Desk(
         worker=worker,
@@ -146,7 +111,15 @@ def build_tasks(
         every_s=settings.threads.cleanup_s,
         keep_tasks=timedelta(seconds=settings.tasks.retention_s),
     )
-    return TaskCore(service, agent, runs, hub, cleanup, Signals(url, _CHANNEL))
+    return TaskCore(service, agent, runs, hub, cleanup, Signals(url, _CHANNEL), models)
+
+
+def served_agent(agent: kit.Agent | None, tools: GateTools) -> kit.Agent:
+    """What reads free text: the agent with the operations beside it, or the operations alone."""
+    skills = offered(tools, agent)
+    if agent is not None:
+        return agent.with_skills(skills)
+    return kit.Agent("Dragoman", "Runs the operations of this server.", __version__, skills=skills)
 
 
 def load_agent(name: str) -> kit.Agent:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
 from dragoman.infra.values import (
@@ -140,7 +140,13 @@ class Settings(BaseModel):
         None, description="OpenTelemetry collector (OTLP/HTTP); no traces when unset."
     )
     llm: str | None = Field(None, pattern=r"^[\w-]+:\S+$", description="Model as provider:model; none when unset.")
+    llm_router: str | None = Field(
+        None, pattern=r"^[\w-]+:\S+$", description="Model that finds the skill for free text; by default the same."
+    )
     llm_base_url: HttpUrl | None = Field(None, description="Address of an OpenAI-compatible model server.")
+    llm_api_key: SecretStr | None = Field(
+        None, description="Key of the model server; by default in the variable its provider uses."
+    )
     agent: str | None = Field(None, description="An agent written with kit, as module:name; served beside the tools.")
     grpc_port: int = Field(0, ge=0, le=65535, description="gRPC port; 0 picks a free one.")
     limits: Limits = Limits.model_construct()
@@ -233,6 +239,11 @@ def _default(field: FieldInfo) -> str:
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
+def read_environment() -> Mapping[str, str]:
+    """The environment of this process, for keys under the names that their providers chose."""
+    return dict(os.environ)
+
+
 def _put(values: dict[str, Any], place: tuple[str, ...], given: str) -> None:
     if len(place) == 1:
         values[place[0]] = given
@@ -265,7 +276,7 @@ def _complaint(item: Any, environ: Mapping[str, str], path: str | None) -> str:
     name = variable if environ.get(variable) else f"{in_file} ({variable})" if variable else in_file
     given = item.get("input")
     # Not what was given for a secret: a message ends up in logs.
-    shown = isinstance(given, str | int | float) and not variable.endswith("_URL")
+    shown = isinstance(given, str | int | float) and not variable.endswith(("_URL", "_KEY"))
     return f"{name}: {message}" + (f" (got {given!r})" if shown else "")
 
 

@@ -13,6 +13,7 @@ from dragoman.kit._validation import did_you_mean
 class Agent:
     """Identity and skills, declared in one expression; it never changes and keeps no state of any task.
 
+    `llm` is the model of its skills, `router` the one that chooses among them; a small one will do for that.
     Skills are classes described by `@skill`, instances of them, or `SkillFolder`s; their order is kept.
 
     Raises:
@@ -29,12 +30,13 @@ class Agent:
         instructions: str | None = None,
         skills: Sequence[object],
         llm: Llm | None = None,
+        router: Llm | None = None,
     ) -> None:
         for field, value in (("name", name), ("description", description), ("version", version)):
             if not value.strip():
                 raise ValueError(f"an agent needs a {field}")
         self._name, self._description, self._version = name, description, version
-        self._instructions, self._llm = instructions, llm
+        self._instructions, self._llm, self._router = instructions, llm, router
         self._skills: dict[str, Skill] = {}
         for one in map(Skill.of, skills):
             if one.id in self._skills:
@@ -75,6 +77,11 @@ class Agent:
         return self._llm
 
     @property
+    def router(self) -> Llm | None:
+        """The model that chooses among its skills: its own for that, or else that of the skills."""
+        return self._router or self._llm
+
+    @property
     def skills(self) -> tuple[Skill, ...]:
         """What it can do, in the order of registration."""
         return tuple(self._skills.values())
@@ -108,11 +115,27 @@ class Agent:
             raise error
         return found
 
-    def with_llm(self, llm: Llm | None) -> "Agent":
+    def with_llm(self, llm: Llm | None, *, router: Llm | None = None) -> "Agent":
         """The same agent on another model."""
         changed = copy.copy(self)
-        changed._llm = llm  # noqa: SLF001 a copy of itself
+        changed._llm, changed._router = llm, router  # noqa: SLF001 a copy of itself
         return changed
+
+    def with_skills(self, skills: Sequence[object]) -> "Agent":
+        """The same agent with further skills.
+
+        Raises:
+            ValueError: one of them has the id of another, or a tool of the same name.
+        """
+        return Agent(
+            self._name,
+            self._description,
+            self._version,
+            instructions=self._instructions,
+            skills=[*self.skills, *skills],
+            llm=self._llm,
+            router=self._router,
+        )
 
     def __repr__(self) -> str:
         return f"Agent({self._name!r}, {self._version!r}, skills={list(self._skills)!r})"

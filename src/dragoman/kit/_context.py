@@ -34,8 +34,7 @@ T = TypeVar("T")
 class Host:
     """What a host gives to one turn: its ports, and what the sender put beside the message.
 
-    The defaults keep everything in memory and tell nobody. `router` is the model that chooses skills, where it is not
-    the one that they work with.
+    The defaults keep everything in memory and tell nobody.
     """
 
     state: StatePort = field(default_factory=InMemoryState)
@@ -43,7 +42,6 @@ class Host:
     cancellation: Cancellation = field(default_factory=Uncancelled)
     message_id: str | None = None
     metadata: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    router: Llm | None = None
 
 
 class Context:
@@ -69,6 +67,7 @@ class Context:
         self.thread, self.instructions = thread or Thread(), instructions
         self._host, self._slot = host or Host(), slot
         self._llm = None if llm is None else Metered(llm)
+        self._others: list[Metered] = []
         self.state, self.progress = State(self._host.state), Progress(self._host.progress)
 
     @property
@@ -110,15 +109,19 @@ class Context:
     @property
     def usage(self) -> Usage:
         """What the models of this turn have used so far."""
-        return Usage() if self._llm is None else self._llm.usage
+        used = Usage() if self._llm is None else self._llm.usage
+        return sum((other.usage for other in self._others), used)
 
-    def llm(self, output_type: type[T], *, system: str | None = None) -> LlmFunction[T]:
-        """A function on the agent's model; without `system` it gets the agent's instructions.
+    def llm(self, output_type: type[T], *, system: str | None = None, on: Llm | None = None) -> LlmFunction[T]:
+        """A function on the agent's model, or `on` another; without `system` it gets the agent's instructions.
 
         Raises:
             NoModel: the agent has none.
         """
-        return LlmFunction(self._model(), output_type, system=self._prompt(system))
+        if on is None:
+            return LlmFunction(self._model(), output_type, system=self._prompt(system))
+        self._others.append(Metered(on))
+        return LlmFunction(self._others[-1], output_type, system=self._prompt(system))
 
     def worker(
         self,

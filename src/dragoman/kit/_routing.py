@@ -1,11 +1,12 @@
 """Which skill answers: by name where it is plain, by the model where it is not, by a question where that fails."""
 
+import asyncio
 import json
 import logging
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 from pydantic import BaseModel, Field
 
@@ -17,10 +18,12 @@ from dragoman.kit._skill import Skill
 from dragoman.kit._tool import Tool
 
 log = logging.getLogger(__name__)
-_SYSTEM = (
-    "Choose the skill that should handle the user's message. If none fits or several do, choose none and ask the user "
-    "one short question instead.\nSkills:\n{skills}"
+_SYSTEM: Final = (
+    "Choose the skill that should handle the user's message. If one call of one of its tools does all that is asked, "
+    "name the tool and write its arguments. If no skill fits or several do, choose none and ask the user one short "
+    "question instead.\nSkills:\n{skills}"
 )
+_LONGEST_CHOICE_S: Final = 15.0
 
 
 class How(StrEnum):
@@ -35,11 +38,12 @@ class How(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CallTool:
-    """The message calls a tool by its name."""
+    """A tool does it: the message names it, or the model chose it."""
 
     skill: Skill
     tool: Tool
     arguments: dict[str, Any]
+    how: How = How.TOOL
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,8 @@ Route: TypeAlias = CallTool | UseSkill | AskCaller
 
 class _Choice(BaseModel):
     skill_id: str | None = Field(default=None, description="The id of the skill, or null when the user must be asked.")
+    tool: str | None = Field(default=None, description="The name of the tool to call, or null.")
+    arguments: str | None = Field(default=None, description="The arguments of that tool: a JSON object, as text.")
     question: str | None = Field(default=None, description="The question to ask when no skill is chosen.")
 
 
@@ -76,17 +82,19 @@ async def route(agent: Agent, ctx: Context, content: Content) -> Route:
         name, arguments = call
         skill, tool = agent.get_tool(name)
         return CallTool(skill, tool, arguments)
-    if len(agent.skills) == 1:
-        return UseSkill(agent.skills[0], How.ONLY)
-    named = [skill for skill in agent.skills if _names(skill, content.text)]
+    own = [skill for skill in agent.skills if not skill.hosted]
+    if len(own) == 1:
+        return UseSkill(own[0], How.ONLY)
+    named = [skill for skill in own if _names(skill, content.text)]
+    named = named or [skill for skill in agent.skills if _is_name(skill, content.text)]
     if len(named) == 1:
         return UseSkill(named[0], How.NAME)
-    return await _by_model(agent, ctx, content) if ctx.has_llm and content.text.strip() else _ask(agent)
+    return await _by_model(agent, ctx, content) if agent.router and content.text.strip() else _ask(agent)
 
 
 def is_plain_choice(agent: Agent, text: str) -> bool:
     """Whether an answer says nothing but the name of a skill."""
-    return any(text.strip().casefold() in (skill.id, skill.info.name.casefold()) for skill in agent.skills)
+    return any(_is_name(skill, text) for skill in agent.skills)
 
 
 def _explicit_call(content: Content) -> tuple[str, dict[str, Any]] | None:
@@ -101,6 +109,10 @@ def _explicit_call(content: Content) -> tuple[str, dict[str, Any]] | None:
     return None
 
 
+def _is_name(skill: Skill, text: str) -> bool:
+    return text.strip().casefold() in (skill.id, skill.info.name.casefold())
+
+
 def _names(skill: Skill, text: str) -> bool:
     # A tool's name counts where nobody would say it by chance: `add_note`, not `buy`.
     tools = (tool.name for tool in skill.tools if "_" in tool.name)
@@ -109,16 +121,32 @@ def _names(skill: Skill, text: str) -> bool:
 
 
 async def _by_model(agent: Agent, ctx: Context, content: Content) -> Route:
-    chooser = ctx.llm(_Choice, system=_SYSTEM.format(skills="\n".join(map(_told, agent.skills))))
+    system = _SYSTEM.format(skills="\n".join(map(_told, agent.skills)))
+    chooser = ctx.llm(_Choice, system=system, on=agent.router)
     try:
-        choice = await chooser.run(content.text)
-    except DragomanError as error:
-        log.warning("the model could not route task %s: %s", ctx.task_id, error.code)
+        async with asyncio.timeout(_LONGEST_CHOICE_S):
+            choice = await chooser.run(content.text)
+    except (DragomanError, TimeoutError) as error:
+        log.warning("the model could not route task %s: %s", ctx.task_id, getattr(error, "code", "TIMEOUT"))
         return _ask(agent)
+    if (call := _chosen_call(agent, choice)) is not None:
+        return call
     chosen = next((skill for skill in agent.skills if skill.id == choice.skill_id), None)
     if chosen is not None:
         return UseSkill(chosen, How.MODEL)
     return AskCaller(choice.question) if choice.question and choice.question.strip() else _ask(agent)
+
+
+def _chosen_call(agent: Agent, choice: _Choice) -> CallTool | None:
+    """The call that the model wrote, if it can be made; what destroys something is never called on its word."""
+    found = next(((skill, tool) for skill in agent.skills for tool in skill.tools if tool.name == choice.tool), None)
+    if found is None or found[1].annotations.destructive:
+        return None
+    try:
+        arguments: object = json.loads(choice.arguments or "{}")
+    except ValueError:
+        return None
+    return CallTool(*found, cast("dict[str, Any]", arguments), How.MODEL) if isinstance(arguments, dict) else None
 
 
 def _told(skill: Skill) -> str:

@@ -108,11 +108,16 @@ def skill(
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """A skill of an agent: its description, its handler and its tools."""
+    """A skill of an agent: its description, its handler and its tools.
+
+    A hosted one is not the agent's own, but offered beside it by whoever serves it: a text that happens to mention its
+    name is not for it, and it does not keep the only skill of an agent from getting everything.
+    """
 
     info: SkillInfo
     handler: SkillHandler
     tools: tuple[Tool, ...]
+    hosted: bool = False
 
     @property
     def id(self) -> str:
@@ -121,11 +126,13 @@ class Skill:
 
     @classmethod
     def of(cls, given: object) -> "Skill":
-        """From a decorated class (made without arguments) or an instance of one.
+        """From a decorated class (made without arguments) or an instance of one; a Skill is one already.
 
         Raises:
             TypeError: it is not described by `@skill`.
         """
+        if isinstance(given, Skill):
+            return given
         made = cast("object", given()) if isinstance(given, type) else given
         info = getattr(made, "skill_info", None)
         if not isinstance(info, SkillInfo):

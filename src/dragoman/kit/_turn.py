@@ -8,7 +8,7 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
-from dragoman.errors import DragomanError
+from dragoman.errors import DragomanError, InvalidInput
 from dragoman.kit._agent import Agent
 from dragoman.kit._artifact import Artifact
 from dragoman.kit._content import Content
@@ -48,13 +48,17 @@ async def take_turn(agent: Agent, ctx: Context, content: Content, *, skill_id: s
 
 async def _begin(agent: Agent, ctx: Context, content: Content) -> Turn:
     match await route(agent, ctx, content):
-        case CallTool(skill, tool, arguments):
+        case CallTool(skill, tool, arguments, how):
             await ctx.activity(Activity.AWAITING_TOOL, tool.name)
             given = await tool.call(arguments, ctx.for_tool())
             await ctx.activity(Activity.EXECUTING)
+            if given.is_error and how is How.MODEL and given.code == InvalidInput.code:
+                # The caller never wrote these arguments, and is the one who knows better ones.
+                slot = SkillSlot({_ASKED_WHICH: _first_message(agent, ctx, content)})
+                return Turn(InputRequired(f"I need to know more for that: {given.output}", slot), None, How.ASK)
             if given.is_error:
-                return Turn(Failed(str(given.output), given.code, given.details), skill.id, How.TOOL)
-            return Turn(Completed(artifacts=[Artifact.from_json(tool.name, given.output)]), skill.id, How.TOOL)
+                return Turn(Failed(str(given.output), given.code, given.details), skill.id, how)
+            return Turn(Completed(artifacts=[Artifact.from_json(tool.name, given.output)]), skill.id, how)
         case UseSkill(skill, how):
             wanted = _first_message(agent, ctx, content)
             return Turn(await skill.run(ctx.as_request(), wanted), skill.id, how)

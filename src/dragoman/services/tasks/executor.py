@@ -6,7 +6,7 @@ from uuid import UUID
 from pydantic import JsonValue
 
 from dragoman import kit
-from dragoman.errors import InvalidInput, NotFound
+from dragoman.errors import InvalidInput
 from dragoman.infra.telemetry import TaskMetrics
 from dragoman.services.tasks.drafts import drafts_of
 from dragoman.services.tasks.errors import StateTooLarge
@@ -24,7 +24,7 @@ class TaskExecutor:
     def __init__(
         self,
         tools: Tools,
-        agent: kit.Agent | None,
+        agent: kit.Agent,
         *,
         store: TaskStore,
         threads: ThreadStore,
@@ -42,15 +42,12 @@ class TaskExecutor:
         """How the work ended.
 
         Raises:
-            NotFound: the message names a tool that nobody has, or there is no agent to read it.
+            InvalidInput: the message names a tool in a wrong way.
         """
         called = find_tool_call(job.message)
         if called is not None and self._tools.has(called[0]):
             self._metrics.routed(kit.How.TOOL)
             return await self._call(job, *called)
-        if self._agent is None:
-            self._metrics.routed("none")
-            raise NotFound("tool", called[0] if called else "(none named)")
         return await self._turn(job, self._agent)
 
     def skill_of(self, job: Job) -> str | None:

@@ -1,0 +1,60 @@
+"""The server's own operations as skills beside those of the agent, for callers who say in words what they want."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from dragoman import kit
+from dragoman.app.tools import GateTools
+from dragoman.operations import AnyOperation, Effect, Output
+
+
+class OperationSkill(kit.SkillHandler):
+    """The operations of one noun. A model that finds the right one writes its arguments; the gate guards it as ever."""
+
+    def __init__(self, noun: str, tools: Iterable[kit.Tool]) -> None:
+        self.tools = list(tools)  # pyright: ignore[reportAttributeAccessIssue] an instance has its own
+        words = "; ".join(tool.description for tool in self.tools)
+        self.skill_info = kit.SkillInfo(noun, f"{noun.capitalize()}: {words}")  # pyright: ignore[reportAttributeAccessIssue] the same
+
+    async def on_request(self, ctx: kit.Context, content: kit.Content) -> kit.OnRequestResult:
+        """Say how it is used: nobody could tell which of its tools was meant."""
+        del ctx, content
+        names = ", ".join(tool.name for tool in self.tools)
+        return kit.Rejected(
+            f'say what is to be done, or send {{"tool": name, "arguments": {{...}}}} with one of {names}'
+        )
+
+
+def offered(tools: GateTools, agent: kit.Agent | None) -> list[kit.Skill]:
+    """Skills made of operations. Those that destroy or show secrets are left to callers who name them themselves."""
+    skills = {skill.id for skill in agent.skills} if agent else set[str]()
+    names = {tool.name for tool in agent.tools} if agent else set[str]()
+    by_noun: dict[str, list[kit.Tool]] = {}
+    for operation in tools:
+        if _is_plain(operation) and operation.skill not in skills and operation.tool not in names:
+            by_noun.setdefault(operation.skill, []).append(_tool(tools, operation))
+    return [replace(kit.Skill.of(OperationSkill(noun, group)), hosted=True) for noun, group in by_noun.items()]
+
+
+def _is_plain(operation: AnyOperation) -> bool:
+    shows_secrets = operation.output.without_secrets is not Output.without_secrets
+    return operation.effect is not Effect.DESTRUCTIVE and not operation.sensitive and not shows_secrets
+
+
+def _tool(tools: GateTools, operation: AnyOperation) -> kit.Tool:
+    async def invoke(arguments: dict[str, Any], ctx: kit.ToolContext) -> kit.ToolResult:
+        if ctx.caller is None:
+            raise kit.ToolError("nobody asked for it")
+        # The task is the key: whoever runs it again after a crash finds that it was done.
+        key = f"task:{ctx.task_id}:{ctx.call_id}" if ctx.call_id else f"task:{ctx.task_id}"
+        return kit.ToolResult.success(await tools.run(ctx.caller, operation.tool, arguments, key=key))
+
+    reads = operation.effect is Effect.READ
+    return kit.Tool(
+        operation.tool,
+        operation.description or operation.summary,
+        operation.input.model_json_schema(),
+        invoke,
+        annotations=kit.Annotations(read_only=reads, idempotent=reads),
+    )
