@@ -24,7 +24,7 @@ class TaskMetrics:
         )
         self._routing = Counter(
             "dragoman_routing_total",
-            "Messages by how their work was found: tool, name, only_skill, model, ask, none.",
+            "Messages by how their work was found: tool, name, only_skill, model, ask.",
             ("by",),
             registry=registry,
         )
