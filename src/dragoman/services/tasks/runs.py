@@ -71,11 +71,32 @@ class Run:
             if self._stored:
                 return
             task = self.task
-            await self._desk.writer.add(_birth(task, self._caller, _begun(task), worker=self._desk.worker))
+            await self._desk.writer.add(_birth(task, _begun(task), worker=self._desk.worker))
             task.seq, self._stored = len(_begun(task)), True
             self.stored_seq = task.seq
         self._known.set()
         self._desk.hub.happened(task.id)
+
+    async def ended(self, within_s: float | None) -> bool:
+        """Wait for the work to end, but not for longer; whether it has."""
+        # What asyncio.wait does, for one task: every message waits here.
+        if not self.work.done():
+            loop = asyncio.get_running_loop()
+            waiter: asyncio.Future[None] = loop.create_future()
+
+            def wake(_: object = None) -> None:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+            timer = loop.call_later(within_s, wake) if within_s is not None else None
+            self.work.add_done_callback(wake)
+            try:
+                await waiter
+            finally:
+                self.work.remove_done_callback(wake)
+                if timer is not None:
+                    timer.cancel()
+        return self.work.done()
 
     async def first_sign(self, within_s: float) -> None:
         """Wait until the work has ended or the task was stored, but not for longer."""
@@ -187,8 +208,9 @@ class Run:
             if message:
                 task.history = [*task.history, message]
             if not self._stored:
-                await self._desk.writer.add(_birth(task, self._caller, begun + events))
+                await self._desk.writer.add(_birth(task, begun + events))
                 task.seq, self._stored = len(begun) + len(events), True
+                return  # nobody could know of it before, so nobody waits for it
         self._desk.hub.happened(task.id)
 
 
@@ -296,14 +318,14 @@ def _begun(task: Task) -> list[Json]:
     ]
 
 
-def _birth(task: Task, caller: Caller, events: list[Json], *, worker: UUID | None = None) -> Birth:
+def _birth(task: Task, events: list[Json], *, worker: UUID | None = None) -> Birth:
     return Birth(
         tenant=task.tenant_id,
         id=task.id,
         alias=task.alias,
         context_id=task.context_id,
         owner=task.owner,
-        caller=caller_json(caller),
+        caller=task.caller,
         skill=task.skill,
         state=task.state.value,
         status_at=task.status_at,

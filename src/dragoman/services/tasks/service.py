@@ -148,11 +148,9 @@ class TaskService:
         if incoming.wait_s == 0:
             return await self._stored(caller, run)
         moment_s = _MOMENT_S if incoming.wait_s is None else min(_MOMENT_S, incoming.wait_s)
-        await asyncio.wait({run.work}, timeout=moment_s)
-        if not run.work.done():
+        if not await run.ended(moment_s):
             await run.store()
-            left_s = None if incoming.wait_s is None else incoming.wait_s - moment_s
-            await asyncio.wait({run.work}, timeout=left_s)
+            await run.ended(None if incoming.wait_s is None else incoming.wait_s - moment_s)
         return await self._result(caller, run)
 
     async def _begin(self, caller: Caller, incoming: Incoming, *, replies: bool) -> Run:

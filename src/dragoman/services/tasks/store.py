@@ -17,46 +17,41 @@ t.tenant_id, t.id, t.alias, t.context_id, t.owner, t.skill, t.state, t.status_at
 t.artifacts, t.metadata, t.caller, t.seq, t.attempt, t.created_at"""
 _TERMINAL: LiteralString = "('succeeded', 'failed', 'rejected', 'cancelled', 'dead_letter')"
 
+# What is given comes as one document, written once: the driver would look at every value of twenty arrays.
 ADD: LiteralString = """
 WITH given AS (
-    SELECT tenant_id, id, alias, context_id, owner, skill, state, status_at, worker, message::jsonb, error::jsonb,
-           slot::jsonb, history::jsonb, artifacts::jsonb, metadata::jsonb, caller::jsonb, events::jsonb
-    FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-        $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::uuid[],
-        $24::timestamptz[])
-    AS g (tenant_id, id, alias, context_id, owner, skill, state, message, error, slot, history, artifacts, metadata,
-          caller, events, worker, status_at)
+    SELECT * FROM jsonb_to_recordset($1::text::jsonb)
+    AS g (tenant uuid, id uuid, alias text, context_id text, owner text, skill text, state text, status_at timestamptz,
+          worker uuid, message jsonb, error jsonb, slot jsonb, history jsonb, artifacts jsonb, metadata jsonb,
+          caller jsonb, events jsonb)
 ), made AS (
     INSERT INTO tasks (tenant_id, id, alias, context_id, owner, skill, state, status_at, message, error, slot, history,
                        artifacts, metadata, caller, seq)
-    SELECT tenant_id, id, alias, context_id, owner, skill, state, status_at, message, error, slot, history, artifacts,
+    SELECT tenant, id, alias, context_id, owner, skill, state, status_at, message, error, slot, history, artifacts,
            metadata, caller, jsonb_array_length(events) FROM given
 ), leased AS (
     INSERT INTO task_queue (task_id, tenant_id, worker, lease_until)
-    SELECT id, tenant_id, worker, CASE WHEN worker IS NOT NULL THEN now() + $17::interval END FROM given
+    SELECT id, tenant, worker, CASE WHEN worker IS NOT NULL THEN now() + $3::interval END FROM given
     WHERE worker IS NOT NULL OR state = 'queued'
 ), talked AS (
     INSERT INTO threads AS h (tenant_id, thread_id, owner, conversation_context, bytes, context_expires_at, expires_at)
-    SELECT tenant_id, thread_id, owner, said::jsonb, octet_length(said), now() + $22::interval, now() + $23::interval
-    FROM unnest($18::uuid[], $19::text[], $20::text[], $21::text[]) AS u (tenant_id, thread_id, owner, said)
+    SELECT tenant, thread_id, owner, said, octet_length(said::text), now() + $4::interval, now() + $5::interval
+    FROM jsonb_to_recordset($2::text::jsonb) AS u (tenant uuid, thread_id text, owner text, said jsonb)
     ON CONFLICT (tenant_id, thread_id) DO UPDATE
     SET conversation_context = h.conversation_context || excluded.conversation_context,
         bytes = h.bytes + excluded.bytes, updated_at = now(),
         context_expires_at = excluded.context_expires_at, expires_at = excluded.expires_at
 )
 INSERT INTO task_events (tenant_id, task_id, seq, body)
-SELECT g.tenant_id, g.id, e.seq, e.body
+SELECT g.tenant, g.id, e.seq, e.body
 FROM given g CROSS JOIN jsonb_array_elements(g.events) WITH ORDINALITY AS e (body, seq)"""
 
 # What is null stays. A change that names an attempt is that attempt's or nobody's: a late worker changes nothing.
 CHANGE: LiteralString = f"""
 WITH given AS (
-    SELECT tenant_id, id, attempt, expected, skill, state, status_at, worker, message::jsonb, error::jsonb, slot::jsonb,
-           history::jsonb, artifacts::jsonb, events::jsonb
-    FROM unnest($1::uuid[], $2::uuid[], $3::int[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-        $9::text[], $10::text[], $11::uuid[], $13::text[], $16::text[], $17::timestamptz[])
-    AS g (tenant_id, id, attempt, state, message, error, slot, history, artifacts, events, worker, expected, skill,
-          status_at)
+    SELECT * FROM jsonb_to_recordset($1::text::jsonb)
+    AS g (tenant uuid, id uuid, attempt int, expected text, skill text, state text, status_at timestamptz, worker uuid,
+          message jsonb, error jsonb, slot jsonb, history jsonb, artifacts jsonb, events jsonb)
 ), moved AS (
     UPDATE tasks t SET
         seq = t.seq + jsonb_array_length(g.events),
@@ -69,7 +64,7 @@ WITH given AS (
         history = t.history || g.history,
         artifacts = coalesce(g.artifacts, t.artifacts)
     FROM given g
-    WHERE t.tenant_id = g.tenant_id AND t.id = g.id AND t.state NOT IN {_TERMINAL}
+    WHERE t.tenant_id = g.tenant AND t.id = g.id AND t.state NOT IN {_TERMINAL}
       AND (g.attempt IS NULL OR t.attempt = g.attempt) AND (g.expected IS NULL OR t.state = g.expected)
     RETURNING t.tenant_id, t.id, t.seq, t.state, t.context_id, g.events, g.worker, g.history
 ), rested AS (
@@ -77,7 +72,7 @@ WITH given AS (
     WHERE q.task_id = m.id AND (m.state = 'input_required' OR m.state IN {_TERMINAL})
 ), leased AS (
     INSERT INTO task_queue (task_id, tenant_id, worker, lease_until)
-    SELECT id, tenant_id, worker, CASE WHEN worker IS NOT NULL THEN now() + $12::interval END FROM moved
+    SELECT id, tenant_id, worker, CASE WHEN worker IS NOT NULL THEN now() + $2::interval END FROM moved
     WHERE worker IS NOT NULL OR state = 'queued'
     ON CONFLICT (task_id) DO UPDATE SET worker = excluded.worker, lease_until = excluded.lease_until
 ), said AS (
@@ -85,7 +80,7 @@ WITH given AS (
     FROM moved m CROSS JOIN jsonb_array_elements(m.history) AS e (message) GROUP BY 1, 2
 ), talked AS (
     UPDATE threads h SET conversation_context = h.conversation_context || s.messages, bytes = h.bytes + s.bytes,
-        updated_at = now(), context_expires_at = now() + $14::interval, expires_at = now() + $15::interval
+        updated_at = now(), context_expires_at = now() + $3::interval, expires_at = now() + $4::interval
     FROM said s WHERE h.tenant_id = s.tenant_id AND h.thread_id = s.context_id
 ), logged AS (
     INSERT INTO task_events (tenant_id, task_id, seq, body)
@@ -218,48 +213,22 @@ class CoreStore:
 
     async def add(self, births: Sequence[Birth]) -> None:
         """New tasks, their events, their leases and their threads, in one statement."""
-        talks: dict[tuple[UUID, str], tuple[str, list[Json]]] = {}
+        talks: dict[tuple[UUID, str], Json] = {}
         for birth in births:
-            talks.setdefault((birth.tenant, birth.context_id), (birth.owner, []))[1].extend(birth.history)
-        columns = [
-            (b.tenant, b.id, b.alias, b.context_id, b.owner, b.skill, b.state, _text(b.message), _text(b.error),
-             _text(b.slot), _text(b.history), _text(b.artifacts), _text(b.metadata), _text(b.caller), _text(b.events),
-             b.worker)
-            for b in births
-        ]  # fmt: skip
-        await self._db.execute(
-            self._scope,
-            ADD,
-            *(list(column) for column in zip(*columns, strict=True)),
-            self._keeping.lease,
-            [tenant for tenant, _ in talks],
-            [thread for _, thread in talks],
-            [owner for owner, _ in talks.values()],
-            [_text(messages) for _, messages in talks.values()],
-            self._keeping.context,
-            self._keeping.thread,
-            [birth.status_at for birth in births],
-        )
+            talk = talks.setdefault(
+                (birth.tenant, birth.context_id),
+                {"tenant": birth.tenant, "thread_id": birth.context_id, "owner": birth.owner, "said": []},
+            )
+            talk["said"] += birth.history
+        keeping = self._keeping
+        given = _text(births), _text(list(talks.values())), keeping.lease, keeping.context, keeping.thread
+        await self._db.execute(self._scope, ADD, *given)
 
     async def change(self, changes: Sequence[Change]) -> dict[UUID, int]:
         """Apply them; the last event number of each task that could be changed."""
-        columns = [
-            (c.tenant, c.id, c.attempt, c.state, _text(c.message), _text(c.error), _text(c.slot), _text(c.history),
-             _text(c.artifacts), _text(c.events), c.worker)
-            for c in changes
-        ]  # fmt: skip
-        rows = await self._db.fetch(
-            self._scope,
-            CHANGE,
-            *(list(column) for column in zip(*columns, strict=True)),
-            self._keeping.lease,
-            [change.expected for change in changes],
-            self._keeping.context,
-            self._keeping.thread,
-            [change.skill for change in changes],
-            [change.status_at for change in changes],
-        )
-        return {row["id"]: row["seq"] for row in rows}
+        keeping = self._keeping
+        given = _text(changes), keeping.lease, keeping.context, keeping.thread
+        return {row["id"]: row["seq"] for row in await self._db.fetch(self._scope, CHANGE, *given)}
 
     async def heartbeat(self, worker: UUID) -> None:
         """Keep what this process runs."""
@@ -290,9 +259,8 @@ class CoreStore:
         await self._db.execute(self._scope, RELEASE, worker)
 
 
-def _text(value: Any) -> str | None:
-    # As text: the driver takes a list within a list for an array of two dimensions.
-    return None if value is None else orjson.dumps(value, default=str).decode()
+def _text(rows: Sequence[Any]) -> str:
+    return orjson.dumps(rows, default=str).decode()
 
 
 def _task(row: Any) -> Task:
