@@ -38,7 +38,7 @@ def _work(settings: "Settings") -> None:
 
 
 def _expected_errors() -> tuple[type[Exception], ...]:
-    from dragoman.app.serving import ListenError  # noqa: PLC0415
+    from dragoman.app.listening import ListenError  # noqa: PLC0415
     from dragoman.errors import UpstreamUnavailable  # noqa: PLC0415
     from dragoman.infra.auth.authority import PolicyError  # noqa: PLC0415
     from dragoman.infra.auth.keyring import KeyringError  # noqa: PLC0415

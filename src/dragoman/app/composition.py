@@ -1,9 +1,10 @@
 """Builds the application: reads top to bottom as the list of what there is."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -94,9 +95,10 @@ class RevocationCopies:
 
 @dataclass(slots=True)
 class Application:
-    """What serves requests: an ASGI app, and what has to be started before and stopped after."""
+    """What serves requests: an ASGI app for each protocol, and what has to be started before and stopped after."""
 
     asgi: AsgiApp
+    grpc: AsgiApp | None
     db: Database
     core_db: Database
     limiter: Limiter
@@ -150,8 +152,8 @@ class Doors:
             await self._site(scope, receive, send)
 
 
-def build(settings: Settings, addresses: Addresses, keyring: Keyring) -> Application:
-    """Put everything together; nothing is connected yet."""
+def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_port: int | None = None) -> Application:
+    """Put everything together; nothing is connected yet. Without a port there is no gRPC."""
     metrics = Metrics()
     security = SecurityEvents(metrics)
     tracer = open_tracer(settings.otlp_endpoint or "", version=__version__)
@@ -192,7 +194,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring) -> Applica
 
     tools = GateTools(gate, handlers)
     tasks = build_tasks(settings, db, core_db, addresses.database_url, tools, metrics.tasks)
-    a2a = _a2a_door(settings, gate, tasks, tools, authority)
+    calls = _a2a_calls(settings, gate, tasks, tools, authority, grpc_port)
     health = Health(version=__version__, metrics=metrics, breakers=breakers.states)
     site = Site(
         health=health,
@@ -201,33 +203,53 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring) -> Applica
         openapi=build_openapi(BINDINGS, version=__version__, site=SITE_PATHS, carried=A2A_PATHS | A2A_OLD_PATHS),
         ready=lambda: application.ready,
     )
-    edge = Edge(
-        Doors(RestDoor(gate, BINDINGS), a2a, site),
-        _edge_rules(settings),
-        authenticator=authenticator,
-        admission=admission,
-        metrics=metrics,
-        security=security,
-        tracer=tracer,
+    guard = partial(
+        Edge, authenticator=authenticator, admission=admission, metrics=metrics, security=security, tracer=tracer
     )
     application = Application(
-        asgi=edge, db=db, core_db=core_db, limiter=limiter, sealer=sealer, health=health, tracer=tracer, tasks=tasks
+        asgi=guard(Doors(RestDoor(gate, BINDINGS), A2ADoor(calls), site), _edge_rules(settings)),
+        grpc=_grpc_edge(settings, calls, guard) if grpc_port else None,
+        db=db,
+        core_db=core_db,
+        limiter=limiter,
+        sealer=sealer,
+        health=health,
+        tracer=tracer,
+        tasks=tasks,
     )
     _register_checks(application)
     return application
 
 
-def _a2a_door(settings: Settings, gate: Gate, tasks: TaskCore, tools: GateTools, authority: Authority) -> A2ADoor:
+def _a2a_calls(
+    settings: Settings, gate: Gate, tasks: TaskCore, tools: GateTools, authority: Authority, grpc_port: int | None
+) -> Calls:
     cards = Cards(
         tools,
         tasks.agent,
         version=__version__,
         may=lambda caller, operation: authority.refusal(caller, operation) is None,
+        grpc_port=grpc_port,
     )
     # A blocking send answers with the task as it is before the edge would cut it off, and that takes a moment too.
     timeout_s = settings.request_timeout_s
     longest_wait_s = min(timeout_s * 0.9, max(timeout_s - 1, timeout_s / 2))
-    return A2ADoor(Calls(gate, tasks.service, find_operation=tools.find, cards=cards, longest_wait_s=longest_wait_s))
+    return Calls(gate, tasks.service, find_operation=tools.find, cards=cards, longest_wait_s=longest_wait_s)
+
+
+def _grpc_edge(settings: Settings, calls: Calls, guard: Callable[[AsgiApp, EdgeRules], Edge]) -> Edge:
+    from dragoman.doors.a2a.grpc import GrpcBinding, refuse  # noqa: PLC0415 - an extra
+
+    # Nothing is open here: the card and the probes are asked for over HTTP.
+    rules = replace(
+        _edge_rules(settings),
+        open_paths=frozenset[str](),
+        open_prefixes=(),
+        probe_paths=frozenset[str](),
+        refuse=refuse,
+        pages=False,
+    )
+    return guard(GrpcBinding(calls), rules)
 
 
 def make_issuer(settings: Settings, keyring: Keyring) -> Issuer:

@@ -10,15 +10,18 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import structlog
 import uvicorn
 import uvloop
 from pydantic import SecretStr
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from dragoman import __version__
 from dragoman.app.composition import Addresses, Application, build
+from dragoman.app.listening import address_of, home_of, listen, port_of, reserve_grpc, url_of
 from dragoman.infra.auth.keyring import Keyring, KeyringError
 from dragoman.infra.config import ConfigError, Settings
 from dragoman.infra.db import APP_ROLE, Database, find_foreign_key, migrate
@@ -29,6 +32,9 @@ from dragoman.infra.ids import new_id
 from dragoman.infra.telemetry import configure_logs, mark_process_dead, prepare_multiprocess
 from dragoman.services.tenancy.store import TenancyStore
 
+if TYPE_CHECKING:
+    from dragoman.infra.edge.grpc import GrpcServer
+
 _LOG = structlog.get_logger(__name__)
 # Not one of the settings, which are checked for typos.
 _FD_VARIABLE = "_DRAGOMAN_LISTENER"
@@ -36,10 +42,6 @@ _RESTART_S = 1.0
 # What a hung database may cost the one who waits for the server to end, after draining.
 _STOP_S = 5.0
 DEMO = "demo"
-
-
-class ListenError(Exception):
-    """The address cannot be had; the message says which and why."""
 
 
 Announce = Callable[[Settings, str], None]
@@ -56,8 +58,9 @@ def serve_child(settings: Settings) -> None:
     configure_logs(format=settings.log_format, level=settings.log_level, security_log=settings.security_log_path)
     listener = socket.socket(fileno=int(os.environ[_FD_VARIABLE]))
     addresses = Addresses(_given(settings.database_url), _given(settings.redis_url))
-    application = build(settings, addresses, Keyring.open(settings.secrets_path))
-    uvloop.run(_run(settings, application, listener))
+    grpc_port = settings.grpc_port or None
+    application = build(settings, addresses, Keyring.open(settings.secrets_path), grpc_port=grpc_port)
+    uvloop.run(_run(settings, application, listener, grpc_port))
 
 
 def work(settings: Settings, announce: Announce) -> None:
@@ -92,7 +95,8 @@ async def _serve(settings: Settings, announce: Announce) -> None:
     embedded = EmbeddedServices(
         settings.data_dir, postgres=settings.database_url is None, valkey=settings.redis_url is None
     )
-    listener = _listen(settings)
+    listener = listen(settings)
+    grpc = reserve_grpc(settings)
     await embedded.start()
     try:
         addresses = Addresses(
@@ -102,15 +106,18 @@ async def _serve(settings: Settings, announce: Announce) -> None:
         configure_logs(format=settings.log_format, level=settings.log_level, security_log=settings.security_log_path)
         keyring = Keyring.open(settings.secrets_path)
         await _prepare(settings, addresses, keyring)
-        url = _url(settings, listener)
+        url = url_of(settings, listener)
+        grpc_port = port_of(grpc) if grpc is not None else None
         with _Notice(settings.data_dir, url):
             if settings.workers == 1:
-                application = build(settings, addresses, keyring)
-                await _run(settings, application, listener, on_ready=lambda: announce(settings, url))
+                application = build(settings, addresses, keyring, grpc_port=grpc_port)
+                await _run(settings, application, listener, grpc_port, on_ready=lambda: announce(settings, url))
             else:
-                await _Crew(settings, addresses, listener).run(lambda: announce(settings, url))
+                await _Crew(settings, addresses, listener, grpc_port).run(lambda: announce(settings, url))
     finally:
         listener.close()
+        if grpc is not None:
+            grpc.close()
         await embedded.stop()
 
 
@@ -132,10 +139,11 @@ async def _prepare(settings: Settings, addresses: Addresses, keyring: Keyring) -
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, which leaves the application's own start and stop to us."""
+    """uvicorn, which leaves the application's own start and stop to us; gRPC starts and drains along with it."""
 
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, grpc: "GrpcServer | None", on_ready: Callable[[], None]) -> None:
         super().__init__(config)
+        self._grpc = grpc
         self._on_ready = on_ready
 
     @contextmanager
@@ -148,15 +156,25 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        if self._grpc is not None:
+            await self._grpc.start()
         self._on_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        drained = [super().shutdown(sockets)]
+        if self._grpc is not None:
+            drained.append(self._grpc.stop(self.config.timeout_graceful_shutdown or 0))
+        await asyncio.gather(*drained)
 
 
 async def _run(
     settings: Settings,
     application: Application,
     listener: socket.socket,
+    grpc_port: int | None,
     on_ready: Callable[[], None] = lambda: None,
 ) -> None:
+    grpc = _open_grpc(settings, application, listener, grpc_port) if grpc_port else None
     await application.start()
     config = uvicorn.Config(
         application.asgi,
@@ -175,9 +193,25 @@ async def _run(
         ssl_context_factory=tls_context(settings.tls_client_ca) if settings.tls_cert else None,
     )
     try:
-        await _Server(config, on_ready).serve(sockets=[listener])
+        await _Server(config, grpc, on_ready).serve(sockets=[listener])
     finally:
         await _stop(application)
+
+
+def _open_grpc(settings: Settings, application: Application, listener: socket.socket, port: int) -> "GrpcServer":
+    from dragoman.infra.edge.grpc import GrpcRules, GrpcServer  # noqa: PLC0415 - an extra
+
+    rules = GrpcRules(
+        address=address_of(settings.host, port),
+        home=(home_of(settings), port_of(listener)),
+        max_message_bytes=settings.max_body_bytes,
+        certificate=settings.tls_cert,
+        key=settings.tls_key,
+    )
+    app: Any = application.grpc
+    if settings.behind_tls_proxy:
+        app = ProxyHeadersMiddleware(app, settings.trusted_proxies)
+    return GrpcServer(app, rules)
 
 
 async def _stop(application: Application) -> None:
@@ -191,8 +225,11 @@ async def _stop(application: Application) -> None:
 class _Crew:
     """Several server processes on one socket; one that dies is replaced."""
 
-    def __init__(self, settings: Settings, addresses: Addresses, listener: socket.socket) -> None:
+    def __init__(
+        self, settings: Settings, addresses: Addresses, listener: socket.socket, grpc_port: int | None
+    ) -> None:
         self._settings = settings
+        self._grpc_port = grpc_port
         self._addresses = addresses
         self._listener = listener
         self._stopping = asyncio.Event()
@@ -239,6 +276,7 @@ class _Crew:
             "DRAGOMAN_DATA_DIR": str(self._settings.data_dir),
             "DRAGOMAN_WORKERS": str(self._settings.workers),
             "DRAGOMAN_HOST": self._settings.host,
+            "DRAGOMAN_GRPC_PORT": str(self._grpc_port or ""),
             _FD_VARIABLE: str(self._listener.fileno()),
         }
 
@@ -274,28 +312,6 @@ def _check_tls(settings: Settings) -> None:
         context.load_verify_locations(cafile=settings.tls_client_ca)
     except OSError as error:
         raise ConfigError(f"DRAGOMAN_TLS_CLIENT_CA cannot be used: {error}") from None
-
-
-def _listen(settings: Settings) -> socket.socket:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listener = socket.socket(family)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((settings.host, settings.port))
-    except OSError as error:
-        listener.close()
-        raise ListenError(
-            f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; choose another with DRAGOMAN_PORT"
-        ) from error
-    listener.listen(2048)
-    listener.settimeout(0)
-    return listener
-
-
-def _url(settings: Settings, listener: socket.socket) -> str:
-    scheme = "https" if settings.tls_cert else "http"
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    return f"{scheme}://{host}:{listener.getsockname()[1]}"
 
 
 def _given(secret: SecretStr | None) -> str:

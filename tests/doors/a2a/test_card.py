@@ -33,7 +33,9 @@ def test_the_card_is_open_and_written_from_what_is_registered(served: Server) ->
         assert tools[operation.tool]["inputSchema"] == operation.input.model_json_schema()
     assert {skill["id"] for skill in card["skills"]} == {one.skill for one in operations} | {"conformance"}
     assert (card["name"], card["version"]) == ("Conformance", "1.0.0")
-    assert [one["protocolVersion"] for one in card["supportedInterfaces"]] == ["1.0", "1.0"]
+    assert [(one["protocolBinding"], one["protocolVersion"]) for one in card["supportedInterfaces"]] == [
+        ("JSONRPC", "1.0"), ("HTTP+JSON", "1.0"), ("GRPC", "1.0"), ("JSONRPC", "0.3"),
+    ]  # fmt: skip
 
 
 def test_the_card_without_an_agent_has_the_operations_alone(server: Server) -> None:
@@ -55,8 +57,10 @@ def test_the_addresses_are_those_under_which_the_server_was_asked(served: Server
     own, named = _card(served), _card(served, host="agents.example:8443")
     odd = _card(served, host="evil.example/x?")
 
-    assert [one["url"] for one in own["supportedInterfaces"]] == [f"{served.url}/a2a", f"{served.url}/a2a/rest"]
+    [rpc, rest, grpc, older] = [one["url"] for one in own["supportedInterfaces"]]
+    assert (rpc, rest, older) == (f"{served.url}/a2a", f"{served.url}/a2a/rest", rpc)
     assert named["supportedInterfaces"][0]["url"] == "http://agents.example:8443/a2a"
+    assert named["supportedInterfaces"][2]["url"] == f"agents.example:{grpc.removeprefix('127.0.0.1:')}"
     assert "evil" not in str(odd)
 
 

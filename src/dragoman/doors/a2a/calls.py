@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from dragoman.context import Caller
 from dragoman.doors.a2a.card import Cards
@@ -32,6 +32,15 @@ class Call:
 
 # An event with its number; None where nothing happened for a while, and the line is to be kept alive.
 Events = AsyncGenerator[tuple[int, Json] | None]
+Answers = dict[str, Callable[[Call], Awaitable[Json]]]
+Streams = dict[str, Callable[[Call], Awaitable[Events]]]
+
+
+class Methods(Protocol):
+    """The methods of one version of the protocol, by their names."""
+
+    answers: Answers
+    streams: Streams
 
 
 class Calls:
@@ -51,7 +60,7 @@ class Calls:
         self._find_operation = find_operation
         self.cards = cards
         self.longest_wait_s = longest_wait_s
-        self.answers: dict[str, Callable[[Call], Awaitable[Json]]] = {
+        self.answers: Answers = {
             "SendMessage": self.send,
             "GetTask": self.get,
             "ListTasks": self.page,
@@ -62,7 +71,7 @@ class Calls:
             "ListTaskPushNotificationConfigs": self.push,
             "DeleteTaskPushNotificationConfig": self.push,
         }
-        self.streams: dict[str, Callable[[Call], Awaitable[Events]]] = {
+        self.streams: Streams = {
             "SendStreamingMessage": self.stream,
             "SubscribeToTask": self.subscribe,
         }

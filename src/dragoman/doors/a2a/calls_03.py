@@ -1,10 +1,9 @@
 """The methods of A2A 0.3: those of 1.0 under older names, read and shown as it has them."""
 
-from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
 
-from dragoman.doors.a2a.calls import Call, Calls, Events
+from dragoman.doors.a2a.calls import Answers, Call, Calls, Events, Streams
 from dragoman.doors.a2a.tagged import lower, rests
 from dragoman.doors.a2a.wire_03 import card_03, event_03, message_03, read_send_03, task_03
 from dragoman.services.tasks.models import Json
@@ -15,7 +14,7 @@ class Calls03:
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
-        self.answers: dict[str, Callable[[Call], Awaitable[Json]]] = {
+        self.answers: Answers = {
             "message/send": self.send,
             "tasks/get": self.get,
             "tasks/cancel": self.cancel,
@@ -25,7 +24,7 @@ class Calls03:
             "tasks/pushNotificationConfig/list": calls.push,
             "tasks/pushNotificationConfig/delete": calls.push,
         }
-        self.streams: dict[str, Callable[[Call], Awaitable[Events]]] = {
+        self.streams: Streams = {
             "message/stream": self.stream,
             "tasks/resubscribe": self.resubscribe,
         }

@@ -4,12 +4,13 @@ import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import orjson
 
 from dragoman import kit
 from dragoman.context import Caller
-from dragoman.doors.a2a.negotiation import TOOLS_EXTENSION, VERSION
+from dragoman.doors.a2a.negotiation import OLDER, TOOLS_EXTENSION, VERSION
 from dragoman.doors.a2a.reading import Modes
 from dragoman.operations import AnyOperation
 
@@ -43,11 +44,13 @@ class Cards:
         *,
         version: str,
         may: Callable[[Caller, AnyOperation], bool],
+        grpc_port: int | None = None,
     ) -> None:
         self._operations = operations
         self._agent = agent
         self._version = version
         self._may = may
+        self._grpc_port = grpc_port
         self._kept: dict[tuple[str, Shape | None], Card] = {}
         skills = agent.skills if agent else ()
         self.modes = Modes(
@@ -84,10 +87,7 @@ class Cards:
             if agent
             else "One governed back-end for AI agents: operations as tools, behind one set of guards.",
             "version": agent.version if agent else self._version,
-            "supportedInterfaces": [
-                {"url": f"{base_url}{RPC_PATH}", "protocolBinding": "JSONRPC", "protocolVersion": VERSION},
-                {"url": f"{base_url}{REST_PATH}", "protocolBinding": "HTTP+JSON", "protocolVersion": VERSION},
-            ],
+            "supportedInterfaces": self._interfaces(base_url),
             "capabilities": {
                 "streaming": True,
                 "pushNotifications": False,
@@ -104,6 +104,24 @@ class Cards:
             "skills": skills,
             "documentationUrl": f"{base_url}/docs",
         }
+
+    def _interfaces(self, base_url: str) -> list[Json]:
+        """What there is, the preferred one first; clients read a gRPC address without a scheme."""
+        interfaces = [
+            (f"{base_url}{RPC_PATH}", "JSONRPC", VERSION),
+            (f"{base_url}{REST_PATH}", "HTTP+JSON", VERSION),
+        ]
+        if self._grpc_port is not None:
+            interfaces.append((_with_port(base_url, self._grpc_port), "GRPC", VERSION))
+        interfaces.append((f"{base_url}{RPC_PATH}", "JSONRPC", OLDER))
+        return [
+            {"url": url, "protocolBinding": binding, "protocolVersion": version} for url, binding, version in interfaces
+        ]
+
+
+def _with_port(base_url: str, port: int) -> str:
+    host = urlsplit(base_url).hostname or ""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _tools_extension(tools: list[Json]) -> Json:

@@ -112,7 +112,7 @@ BY_CLASS: Final[dict[type[DragomanError], Wire]] = {
     VersionNotSupported: Wire(-32009, 400, "FAILED_PRECONDITION", "VERSION_NOT_SUPPORTED"),
     ParseFailed: Wire(-32700, 400, "INVALID_ARGUMENT", "PARSE_ERROR"),
     InvalidRequest: Wire(-32600, 400, "INVALID_ARGUMENT", "INVALID_REQUEST"),
-    MethodNotFound: Wire(-32601, 404, "NOT_FOUND", "METHOD_NOT_FOUND"),
+    MethodNotFound: Wire(-32601, 404, "UNIMPLEMENTED", "METHOD_NOT_FOUND"),
 }
 
 
@@ -123,17 +123,18 @@ def wire_of(error: DragomanError) -> Wire:
 
 def to_rpc_error(error: DragomanError) -> Json:
     """The `error` of a JSON-RPC response."""
-    return {"code": wire_of(error).code, "message": error.message, "data": _details(error)}
+    return {"code": wire_of(error).code, "message": error.message, "data": details_of(error)}
 
 
 def to_http_error(error: DragomanError) -> tuple[int, Json]:
     """Status and body of the HTTP binding (AIP-193)."""
     wire = wire_of(error)
-    body = {"code": wire.http, "status": wire.grpc, "message": error.message, "details": _details(error)}
+    body = {"code": wire.http, "status": wire.grpc, "message": error.message, "details": details_of(error)}
     return wire.http, {"error": body}
 
 
-def _details(error: DragomanError) -> list[Json]:
+def details_of(error: DragomanError) -> list[Json]:
+    """What programs read of an error: `google.rpc` types in ProtoJSON."""
     reason = wire_of(error).reason
     # Google's type takes text only. Our code goes along where the protocol's name hides it.
     told = {name: str(value) for name, value in error.details.items() if name != "errors"}

@@ -1,4 +1,4 @@
-"""What both bindings take from an HTTP request."""
+"""What every binding takes from a request."""
 
 import re
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _LONG_NUMBER: Final = re.compile(rb"[0-9]{16}")
 
 @dataclass(slots=True)
 class Request:
-    """One HTTP request on its way through a binding."""
+    """One request on its way through a binding."""
 
     scope: AsgiScope
     receive: Receive
@@ -101,22 +101,20 @@ class Request:
             if message["type"] == "http.disconnect":
                 raise InvalidInput.of("body", "ended before it was complete")
             pieces.append(message.get("body", b""))
-        body = body if len(pieces) == 1 else b"".join(pieces)
+        return body if len(pieces) == 1 else b"".join(pieces)
+
+    def parse(self, body: bytes) -> Any:
+        """The JSON of a body.
+
+        Raises:
+            ParseFailed: it is not JSON.
+        """
         # Most bodies cannot hold what the check looks for, and looking at the text is much cheaper.
         self._harmless = len(body) < _MOST_VALUES and b"\\u0000" not in body and not _LONG_NUMBER.search(body)
-        return body
-
-
-def parse(body: bytes) -> Any:
-    """The JSON of a body.
-
-    Raises:
-        ParseFailed: it is not JSON.
-    """
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise ParseFailed(f"the body is not JSON: {error}") from None
+        try:
+            return orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise ParseFailed(f"the body is not JSON: {error}") from None
 
 
 def _check(value: Any) -> None:

@@ -11,7 +11,7 @@ import structlog
 from dragoman.doors.a2a.calls import Call, Calls, Events
 from dragoman.doors.a2a.card import REST_PATH
 from dragoman.doors.a2a.errors import ContentTypeNotSupported, to_http_error
-from dragoman.doors.a2a.requests import Headers, Json, Request, parse
+from dragoman.doors.a2a.requests import Headers, Json, Request
 from dragoman.doors.a2a.streaming import send_events
 from dragoman.errors import DragomanError, Internal, InvalidInput, MethodNotAllowed, NotFound, Unauthenticated
 from dragoman.infra.edge import Send
@@ -85,7 +85,7 @@ class RestBinding:
         if body:
             if request.media_type not in _MEDIA_TYPES:
                 raise ContentTypeNotSupported(f"send {' or '.join(_MEDIA_TYPES)}", media_type=request.media_type[:100])
-            given = parse(body)
+            given = request.parse(body)
             if not isinstance(given, dict):
                 raise InvalidInput.of("body", "must be an object")
         elif request.scope["method"] == "GET":

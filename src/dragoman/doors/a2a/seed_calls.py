@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from dragoman.context import Caller
-from dragoman.doors.a2a.calls import BEAT_S, Call, Calls, Events
+from dragoman.doors.a2a.calls import BEAT_S, Answers, Call, Calls, Events, Streams
 from dragoman.doors.a2a.reading import Reader, Sent, read_send
 from dragoman.doors.a2a.wire_01 import Events01, read_send_01, task_01, transitions_of
 from dragoman.services.tasks.errors import TaskNotFound
@@ -25,6 +25,8 @@ class SeedCalls:
         self._calls = calls
         self._tasks = calls.tasks
         self._wait_s = min(_LONGEST_WAIT_S, calls.longest_wait_s)
+        self.answers: Answers = {"tasks/send": self.send, "tasks/get": self.get, "tasks/cancel": self.cancel}
+        self.streams: Streams = {"tasks/sendSubscribe": self.send_subscribe, "tasks/resubscribe": self.resubscribe}
 
     async def send(self, call: Call) -> Json:
         """Begin a task, or go on with the one of this id if it waits; the task, when it rests."""

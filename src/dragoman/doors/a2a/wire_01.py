@@ -70,10 +70,10 @@ def transitions_of(happenings: Iterable[Happening]) -> list[Json]:
     return steps
 
 
-def failure_01(rpc_id: str | float | None, error: DragomanError) -> Json:
-    """The response to a call that failed: the data of an error is an object in this version."""
+def rpc_error_01(error: DragomanError) -> Json:
+    """The `error` of a response: its data is an object in this version."""
     told = to_rpc_error(error)
-    return {"jsonrpc": "2.0", "id": rpc_id, "error": {**told, "data": {"code": error.code, "details": told["data"]}}}
+    return {**told, "data": {"code": error.code, "details": told["data"]}}
 
 
 class Events01:

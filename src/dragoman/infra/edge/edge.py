@@ -1,4 +1,4 @@
-"""The outermost ring of every HTTP door: who asks, how much, how long, and one line in the log for each request."""
+"""The outermost ring of every door: who asks, how much, how long, and one line in the log for each request."""
 
 import asyncio
 import re
@@ -14,7 +14,7 @@ from dragoman.errors import DragomanError, Internal, InvalidInput, TimedOut, Too
 from dragoman.infra.auth.authenticator import Authenticator
 from dragoman.infra.edge.cors import Cors, ForeignOrigin
 from dragoman.infra.edge.deadlines import Deadline, Deadlines
-from dragoman.infra.edge.problem import SECURITY_HEADERS, problem
+from dragoman.infra.edge.problem import SECURITY_HEADERS, Headers, problem
 from dragoman.infra.ids import new_text_id
 from dragoman.infra.limits import Admission
 from dragoman.infra.telemetry import Metrics, SecurityEvents, Tracer, access_log
@@ -24,10 +24,12 @@ AsgiScope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 AsgiApp = Callable[[AsgiScope, Receive, Send], Awaitable[None]]
+Refuse = Callable[[DragomanError, str], tuple[int, Headers, bytes]]
 
 _LOG = structlog.get_logger(__name__)
 _SAFE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _SINGLE = (b"authorization", b"x-api-key", b"host", b"origin", b"content-type", b"idempotency-key", b"if-match")
+_LEFT = 499
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _STRICT_PAGES = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
 _ONLY_TLS = (b"strict-transport-security", b"max-age=31536000")
@@ -38,7 +40,8 @@ class EdgeRules:
     """What the edge lets through.
 
     `open_paths` need no credentials but are limited by address; `probe_paths` are not limited either, because a load
-    balancer that is told 429 takes the server out.
+    balancer that is told 429 takes the server out. `refuse` is how errors look, and `pages` is false where no browser
+    ever reads the answer.
     """
 
     max_body_bytes: int
@@ -48,6 +51,8 @@ class EdgeRules:
     open_prefixes: tuple[str, ...]
     probe_paths: frozenset[str]
     tls: bool
+    refuse: Refuse = problem
+    pages: bool = True
 
 
 class Edge:
@@ -72,6 +77,7 @@ class Edge:
         self._metrics = metrics
         self._security = security
         self._tracer = tracer
+        self.refuse = rules.refuse
         self._standing_headers = [*SECURITY_HEADERS, _ONLY_TLS] if rules.tls else SECURITY_HEADERS
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
@@ -165,6 +171,8 @@ class Edge:
 
     def standing_headers(self, given: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
         """What every response says; a page that brings its own policy keeps it."""
+        if not self._rules.pages:
+            return []
         if any(name == b"content-security-policy" for name, _ in given):
             return self._standing_headers
         return [*self._standing_headers, _STRICT_PAGES]
@@ -174,13 +182,15 @@ class Edge:
         seconds = perf_counter() - request.started
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
         route = request.route or "unmatched"
+        # Nothing was sent: the client of a call that can be cancelled has cancelled it.
+        status = exchange.status or _LEFT
         request.span.rename(f"{method} {route}")
-        self._metrics.http.observe(method, route, exchange.status, seconds)
+        self._metrics.http.observe(method, route, status, seconds)
         access_log(
             method=scope["method"],
             path=scope["path"],
             route=route,
-            status=exchange.status,
+            status=status,
             duration_s=seconds,
             ip=request.ip,
             user_agent=exchange.headers.get(b"user-agent", ""),
@@ -266,7 +276,7 @@ class _Exchange:
         await self.send({"type": "http.response.body", "body": body})
 
     async def refuse(self, error: DragomanError) -> None:
-        """A problem document, unless the response has begun: then breaking off is all that is left."""
+        """Say what is wrong, unless the response has begun: then breaking off is all that is left."""
         if self.deadline is not None:
             self.deadline.lift()
         if self.status != 0:
@@ -275,7 +285,7 @@ class _Exchange:
             await self._count()
         except DragomanError as instead:
             error = instead
-        await self.answer(*problem(error, self.request.id))
+        await self.answer(*self._edge.refuse(error, self.request.id))
 
     async def _count(self) -> None:
         if not self._counted:
