@@ -115,8 +115,8 @@ class IdempotencyConflict(Conflict):
 
     code = "IDEMPOTENCY_CONFLICT"
 
-    def __init__(self, key: str) -> None:
-        super().__init__(f"idempotency key {key!r} was already used with a different input", key=key)
+    def __init__(self, key: str, **details: Any) -> None:
+        super().__init__(f"idempotency key {key!r} was already used with a different input", key=key, **details)
 
 
 class Stale(DragomanError):

@@ -21,6 +21,7 @@ from dragoman.services.tasks.hub import Hub
 from dragoman.services.tasks.runs import Desk, Runs
 from dragoman.services.tasks.service import TaskService
 from dragoman.services.tasks.store import CoreStore, Keeping, TaskStore, ThreadStore
+from dragoman.services.tasks.store_keys import KeyStore
 from dragoman.services.tasks.store_retention import RetentionStore
 from dragoman.services.tasks.writer import TaskWriter
 
@@ -78,7 +79,7 @@ def build_tasks(
         context=timedelta(seconds=settings.threads.context_ttl_s), thread=timedelta(seconds=settings.threads.ttl_s)
     )
     core, store, threads, hub, worker = CoreStore(core_db, keeping), TaskStore(db), ThreadStore(db), Hub(), new_id()
-    writer = TaskWriter(core)
+    writer, keys = TaskWriter(core), KeyStore(db, core_db)
     models = Models(settings)
     served = models.given_to(served_agent(agent, tools))
     executor = TaskExecutor(
@@ -88,6 +89,7 @@ def build_tasks(
         worker=worker,
         core=core,
         writer=writer,
+        keys=keys,
         hub=hub,
         executor=executor,
         metrics=metrics,
@@ -95,16 +97,7 @@ def build_tasks(
         new_id=new_id,
     )
     runs = Runs(desk, max_attempts=settings.tasks.max_attempts, takes_over=settings.tasks.take_over)
-    service = TaskService(
-        store=store,
-        threads=threads,
-        writer=writer,
-        hub=hub,
-        runs=runs,
-        worker=worker,
-        new_id=new_id,
-        thread_bytes=settings.threads.max_bytes,
-    )
+    service = TaskService(desk, runs, store=store, threads=threads, thread_bytes=settings.threads.max_bytes)
     cleanup = Cleanup(
         RetentionStore(core_db),
         metrics,

@@ -5,7 +5,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
-from dragoman.context import Caller
+from dragoman.context import Caller, current_request
 from dragoman.doors.a2a.card import Cards
 from dragoman.doors.a2a.errors import PushNotSupported, UnsupportedOperation
 from dragoman.doors.a2a.reading import Reader, Sent, page_token, read_list, read_send
@@ -83,6 +83,7 @@ class Calls:
         answer = await self.tasks.ask(call.caller, sent.incoming)
         if isinstance(answer, Reply):
             return {"message": reply_json(answer)}
+        tell_replayed(answer)
         return {"task": task_json(answer, history_length=sent.history_length)}
 
     async def stream(self, call: Call) -> Events:
@@ -92,6 +93,7 @@ class Calls:
         answer = await self.tasks.stream(call.caller, sent.incoming)
         if isinstance(answer, Reply):
             return _only({"message": reply_json(answer)})
+        tell_replayed(answer)
         first = task_json(answer, history_length=sent.history_length)
         return self._events(call.caller, answer, first, ended=answer.resting)
 
@@ -183,6 +185,12 @@ class Calls:
 
 async def _only(event: Json) -> Events:
     yield 0, event
+
+
+def tell_replayed(task: Task) -> None:
+    """Say in a header that the message was sent before, and that this is the task that it became then."""
+    if task.replayed and (request := current_request()) is not None:
+        request.response_headers.append((b"idempotency-replayed", b"true"))
 
 
 def _read_id(params: Any) -> str:

@@ -13,7 +13,7 @@ from dragoman.doors.a2a.errors import ContentTypeNotSupported
 from dragoman.doors.a2a.wire import AUTH_REQUIRED, KNOWN_STATES, STATES
 from dragoman.errors import FieldError, InvalidInput
 from dragoman.services.tasks.lifecycle import State
-from dragoman.services.tasks.models import Incoming, Json, Wanted
+from dragoman.services.tasks.models import KEY_NAMES, Incoming, Json, Wanted
 
 _LONGEST_ID: Final = 200
 _MOST_PARTS: Final = 1000
@@ -142,7 +142,7 @@ def read_send(params: Any, modes: Modes, *, key: str | None, wait_s: float) -> S
     }
     if said.value("role") != "ROLE_USER":
         said.complain("role", "must be ROLE_USER")
-    key = key or _key_of(metadata, said) or _key_of(reader.object("metadata"), reader)
+    key = _read_key(key, metadata, reader.object("metadata"), message["parts"], said)
     for name, value in (
         ("metadata", metadata),
         ("extensions", said.texts("extensions")),
@@ -291,12 +291,19 @@ def _snake(name: str) -> str:
     return re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
 
 
-def _key_of(metadata: Json, reader: Reader) -> str | None:
-    key = metadata.get("idempotencyKey", metadata.get("idempotency_key"))
-    if key is not None and not isinstance(key, str):
-        reader.complain("metadata.idempotencyKey", "must be text")
-        return None
-    return key
+def _read_key(header: str | None, metadata: Json, beside: Json, parts: list[Json], said: Reader) -> str | None:
+    """The one idempotency key, wherever it stands: the header, the metadata, or beside the name of a tool."""
+    calls = [cast("Json", part["data"]) for part in parts if isinstance(part.get("data"), dict)]
+    given: list[Any] = [header, *(held.get(name) for held in (metadata, beside) for name in KEY_NAMES)]
+    given += [call.get("idempotency_key") for call in calls if "tool" in call]
+    keys = [key for key in given if key is not None]
+    if not all(isinstance(key, str) for key in keys):
+        said.complain("metadata.idempotencyKey", "must be text")
+    elif len(set(keys)) > 1:
+        said.complain("metadata.idempotencyKey", "must be the same wherever it is given")
+    elif keys:
+        return keys[0]
+    return None
 
 
 def _fits(media_type: str, patterns: frozenset[str] | list[str]) -> bool:

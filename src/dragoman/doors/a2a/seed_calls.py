@@ -1,13 +1,12 @@
 """The calls of A2A 0.1, on the same tasks as all others."""
 
-import hashlib
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
 
 from dragoman.context import Caller
-from dragoman.doors.a2a.calls import BEAT_S, Answers, Call, Calls, Events, Streams
+from dragoman.doors.a2a.calls import BEAT_S, Answers, Call, Calls, Events, Streams, tell_replayed
 from dragoman.doors.a2a.reading import Reader, Sent, read_send
 from dragoman.doors.a2a.wire_01 import Events01, read_send_01, task_01, transitions_of
 from dragoman.services.tasks.errors import TaskNotFound
@@ -34,6 +33,7 @@ class SeedCalls:
         await self._calls.enter(call.caller, sent)
         sent = await self._place(call.caller, alias, sent)
         task = await self._tasks.send(call.caller, sent.incoming)
+        tell_replayed(task)
         return await self._show(call.caller, task, sent.history_length)
 
     async def send_subscribe(self, call: Call) -> Events:
@@ -45,6 +45,7 @@ class SeedCalls:
         before = await self._find(call.caller, sent.incoming.task_ref or alias)
         sent = await self._place(call.caller, alias, sent)
         task = await self._tasks.send(call.caller, sent.incoming)
+        tell_replayed(task)
         return self._events(call.caller, task, before.seq if before else 0)
 
     async def resubscribe(self, call: Call) -> Events:
@@ -83,9 +84,7 @@ class SeedCalls:
             return sent
         if await self._find(caller, alias) is not None:
             return replace(sent, incoming=replace(incoming, task_ref=alias))
-        # Of two calls that begin the same task at once the core keeps one; the key has its tool do the work once.
-        key = incoming.idempotency_key or f"task-id:{hashlib.sha256(alias.encode()).hexdigest()}"
-        return replace(sent, incoming=replace(incoming, alias=alias, idempotency_key=key))
+        return replace(sent, incoming=replace(incoming, alias=alias))
 
     async def _show(self, caller: Caller, task: Task, history_length: int | None) -> Json:
         log = [happening async for happening in self._log(caller, task) if happening.seq <= task.seq]

@@ -1,7 +1,7 @@
 """PostgreSQL: a pool that knows whose rows it may see, units of work, migrations."""
 
 from dragoman.infra.db.database import APP_ROLE, CORE_ROLE, Database, Scope, UniqueViolated
-from dragoman.infra.db.idempotency import IdempotencyKeys, digest_of
+from dragoman.infra.db.idempotency import IdempotencyKeys, check_key, digest_of
 from dragoman.infra.db.installation import find_foreign_key
 from dragoman.infra.db.migrator import MigrationError, migrate
 from dragoman.infra.db.signals import Signals
@@ -15,6 +15,7 @@ __all__ = [
     "Scope",
     "Signals",
     "UniqueViolated",
+    "check_key",
     "digest_of",
     "find_foreign_key",
     "migrate",

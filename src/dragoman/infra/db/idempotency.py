@@ -31,6 +31,16 @@ def digest_of(operation: str, given: Any) -> bytes:
     return hashlib.sha256(text).digest()
 
 
+def check_key(key: str) -> None:
+    """Refuse what is not fit to be a key.
+
+    Raises:
+        InvalidInput: it is not.
+    """
+    if not 1 <= len(key) <= _LONGEST_KEY or not (key.isascii() and key.isprintable()):
+        raise InvalidInput.of("Idempotency-Key", f"must be 1 to {_LONGEST_KEY} printable ASCII characters")
+
+
 class IdempotencyKeys:
     """Use inside a unit of work: only a commit consumes a key."""
 
@@ -44,8 +54,7 @@ class IdempotencyKeys:
             InvalidInput: it is not fit to be a key.
             IdempotencyConflict: the first use had another input.
         """
-        if not 1 <= len(key) <= _LONGEST_KEY or not (key.isascii() and key.isprintable()):
-            raise InvalidInput.of("Idempotency-Key", f"must be 1 to {_LONGEST_KEY} printable ASCII characters")
+        check_key(key)
         if await self._db.execute(scope, CLAIM, scope.tenant, holder, key, digest):
             return None
         row = await self._db.find(scope, FIND, scope.tenant, holder, key)

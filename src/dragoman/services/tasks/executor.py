@@ -195,7 +195,9 @@ def _outcome(turn: kit.Turn, drafts: dict[str, kit.Artifact]) -> Outcome:
             return Outcome(State.FAILED, turn.skill_id, [{"kind": "text", "text": error}], error=shown)
         case kit.Rejected(reason=reason):
             refusal: Json = {"code": "SKILL_REJECTED", "message": reason, "details": {}}
-            return Outcome(State.REJECTED, turn.skill_id, [{"kind": "text", "text": reason}], error=refusal)
+            return Outcome(
+                State.REJECTED, turn.skill_id, [{"kind": "text", "text": reason}], error=refusal, refused=True
+            )
 
 
 def _skill(tool: str) -> str:

@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from dragoman.services.tasks.lifecycle import RESTING, TERMINAL, State
 
 Json = dict[str, Any]
+# What the idempotency key of a message is called in its metadata.
+KEY_NAMES: Final = ("idempotencyKey", "idempotency_key", "idempotency-key")
 
 
 @dataclass(slots=True)
@@ -39,6 +41,8 @@ class Task:
     created_at: datetime
     # When the work that is under way began; known to whoever took it over.
     started_at: datetime | None = None
+    # Whether it is shown to one who sent the same message again under the same key.
+    replayed: bool = False
 
     @property
     def terminal(self) -> bool:

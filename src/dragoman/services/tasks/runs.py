@@ -22,6 +22,7 @@ from dragoman.services.tasks.hub import Hub
 from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.models import Json, Task
 from dragoman.services.tasks.store import Birth, Change, CoreStore
+from dragoman.services.tasks.store_keys import KeyClaim, KeyStore
 from dragoman.services.tasks.work import Executor, Job, Outcome
 from dragoman.services.tasks.writer import TaskWriter
 
@@ -38,6 +39,7 @@ class Desk:
     worker: UUID
     core: CoreStore
     writer: TaskWriter
+    keys: KeyStore
     hub: Hub
     executor: Executor
     metrics: TaskMetrics
@@ -49,7 +51,16 @@ class Run:
     """One attempt at one task."""
 
     def __init__(
-        self, desk: Desk, task: Task, caller: Caller, message: Json, *, stored: bool, fresh: bool, replies: bool
+        self,
+        desk: Desk,
+        task: Task,
+        caller: Caller,
+        message: Json,
+        *,
+        stored: bool,
+        fresh: bool,
+        replies: bool,
+        claim: KeyClaim | None,
     ) -> None:
         self._desk = desk
         self.task = task
@@ -59,6 +70,7 @@ class Run:
         self.stored_seq = task.seq
         self._fresh = fresh
         self._replies = replies
+        self._claim = claim
         self.reply: Json | None = None
         self._started_at = task.started_at or datetime.now(UTC)
         self._storing = asyncio.Lock()
@@ -71,7 +83,7 @@ class Run:
             if self._stored:
                 return
             task = self.task
-            await self._desk.writer.add(_birth(task, _begun(task), worker=self._desk.worker))
+            await self._desk.writer.add(_birth(task, _begun(task), worker=self._desk.worker, claim=self._claim))
             task.seq, self._stored = len(_begun(task)), True
             self.stored_seq = task.seq
         self._known.set()
@@ -123,9 +135,11 @@ class Run:
             store=self.store,
             fresh=self._fresh,
         )
-        if task.alias is not None:
-            await self.store()  # the one who loses the race for an id must not have done anything
+        if task.alias is not None or self._claim is not None:
+            await self.store()  # the one who loses the race for an id or a key must not have done anything
         outcome = await self._do(job)
+        if outcome.refused:
+            await self._release_key()
         await self._settle(outcome)
         took_s = (datetime.now(UTC) - self._started_at).total_seconds()
         self._desk.metrics.turned(task.skill, outcome.state.value, took_s, (outcome.error or {}).get("code"))
@@ -139,15 +153,21 @@ class Run:
             # Not about the task but about who asks: as long as nothing is stored, there is no task to fail.
             if not self._stored:
                 raise
-            return failed(error, skill=skill)
+            return failed(error, skill=skill, refused=True)
         except DragomanError as error:
-            return failed(error, skill=skill)
+            return failed(error, skill=skill, refused=True)
         except Exception:  # noqa: BLE001 - a worker loop: whatever happens, the task ends
             if limit.expired():
                 _LOG.warning("tasks.timed_out", task_id=str(job.task_id), skill=skill)
                 return failed(TaskTimedOut(after_s=self._desk.timeout_s), skill=skill)
             _LOG.exception("tasks.work_failed", task_id=str(job.task_id), skill=skill)
             return failed(Internal(), skill=skill)
+
+    async def _release_key(self) -> None:
+        """Only a task that was accepted consumes the key of the message that began it."""
+        task, key = self.task, self._message.get("key")
+        if key is not None and self._message == task.history[0]:
+            await self._desk.keys.release(task.tenant_id, self._caller.subject, key, task.id)
 
     def _left_s(self) -> float | None:
         """How long this turn may go on; its time did not stand still while nobody ran it."""
@@ -233,12 +253,18 @@ class Runs:
         stored: bool,
         fresh: bool = False,
         replies: bool = False,
+        claim: KeyClaim | None = None,
     ) -> Run:
         """Begin the work; a stored task is leased to this process already. With `replies` it may end without a task."""
-        run = Run(self._desk, task, caller, message, stored=stored, fresh=fresh, replies=replies)
+        run = Run(self._desk, task, caller, message, stored=stored, fresh=fresh, replies=replies, claim=claim)
         self._running[task.id] = run
-        run.work.add_done_callback(lambda _: self._running.pop(task.id, None))
+        run.work.add_done_callback(lambda _: self._ended(run))
         return run
+
+    def _ended(self, run: Run) -> None:
+        self._running.pop(run.task.id, None)
+        if not run.work.cancelled():
+            run.work.exception()  # seen: whoever waits is told of it, and nobody waits for all
 
     def find(self, task_id: UUID) -> Run | None:
         """The run of a task, when it runs here."""
@@ -318,7 +344,7 @@ def _begun(task: Task) -> list[Json]:
     ]
 
 
-def _birth(task: Task, events: list[Json], *, worker: UUID | None = None) -> Birth:
+def _birth(task: Task, events: list[Json], *, worker: UUID | None = None, claim: KeyClaim | None = None) -> Birth:
     return Birth(
         tenant=task.tenant_id,
         id=task.id,
@@ -337,13 +363,14 @@ def _birth(task: Task, events: list[Json], *, worker: UUID | None = None) -> Bir
         metadata=task.metadata,
         events=events,
         worker=worker,
+        claim=claim,
     )
 
 
-def failed(error: DragomanError, *, skill: str | None = None) -> Outcome:
+def failed(error: DragomanError, *, skill: str | None = None, refused: bool = False) -> Outcome:
     """A failed task, with what may be told of the reason."""
     shown = {"code": error.code, "message": error.message, "details": error.details}
-    return Outcome(State.FAILED, skill, message=[{"kind": "text", "text": error.message}], error=shown)
+    return Outcome(State.FAILED, skill, message=[{"kind": "text", "text": error.message}], error=shown, refused=refused)
 
 
 def said_by_agent(new_id: Callable[[], UUID], parts: list[Json]) -> Json:

@@ -1,14 +1,17 @@
 """Tasks for those who ask: send a message, look, wait, follow, cancel. One task, whichever door shows it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from uuid import UUID
+from typing import TypeVar
 
 import orjson
 
 from dragoman.context import Caller
+from dragoman.errors import Conflict, IdempotencyConflict
+from dragoman.infra.db import check_key, digest_of
 from dragoman.services.tasks.drafts import drafts_of
 from dragoman.services.tasks.errors import (
     NotCancelable,
@@ -19,38 +22,26 @@ from dragoman.services.tasks.errors import (
     ThreadExpired,
     WrongContext,
 )
-from dragoman.services.tasks.hub import Hub
 from dragoman.services.tasks.lifecycle import State
-from dragoman.services.tasks.models import Happening, Incoming, Json, Reply, Task, Wanted
-from dragoman.services.tasks.runs import Run, Runs, caller_json, status_event
+from dragoman.services.tasks.models import KEY_NAMES, Happening, Incoming, Json, Reply, Task, Wanted
+from dragoman.services.tasks.operations import SEND_MESSAGE
+from dragoman.services.tasks.runs import Desk, Run, Runs, caller_json, status_event
 from dragoman.services.tasks.store import Change, TaskStore, ThreadStore
-from dragoman.services.tasks.writer import TaskWriter
+from dragoman.services.tasks.store_keys import KeyClaim
 
 _MOMENT_S = 0.2
+
+A = TypeVar("A")
 
 
 class TaskService:
     """What the doors call, through the gate."""
 
-    def __init__(
-        self,
-        *,
-        store: TaskStore,
-        threads: ThreadStore,
-        writer: TaskWriter,
-        hub: Hub,
-        runs: Runs,
-        worker: UUID,
-        new_id: Callable[[], UUID],
-        thread_bytes: int,
-    ) -> None:
+    def __init__(self, desk: Desk, runs: Runs, *, store: TaskStore, threads: ThreadStore, thread_bytes: int) -> None:
+        self._desk = desk
+        self._runs = runs
         self._store = store
         self._threads = threads
-        self._writer = writer
-        self._hub = hub
-        self._runs = runs
-        self._worker = worker
-        self._new_id = new_id
         self._thread_bytes = thread_bytes
 
     async def send(self, caller: Caller, incoming: Incoming) -> Task:
@@ -63,16 +54,27 @@ class TaskService:
             ThreadExpired: the conversation was idle for too long.
             StateTooLarge: the conversation would hold too much.
         """
-        return await self._waited(caller, incoming, await self._start(caller, incoming, replies=False))
+
+        async def work() -> Task:
+            return await self._waited(caller, incoming, await self._start(caller, incoming, replies=False))
+
+        return await self._once(caller, incoming, work)
 
     async def ask(self, caller: Caller, incoming: Incoming) -> Task | Reply:
         """The same, for one who can do with a message: work that ends at once and needs no task gives a reply."""
-        run = await self._start(caller, incoming, replies=incoming.wait_s != 0)
-        task = await self._waited(caller, incoming, run)
-        return task if run.reply is None else Reply(task.context_id, run.reply)
+
+        async def work() -> Task | Reply:
+            run = await self._start(caller, incoming, replies=incoming.wait_s != 0)
+            task = await self._waited(caller, incoming, run)
+            return task if run.reply is None else Reply(task.context_id, run.reply)
+
+        return await self._once(caller, incoming, work)
 
     async def stream(self, caller: Caller, incoming: Incoming) -> Task | Reply:
         """The same, for one who follows what comes of it: the task as it began, before anything that has happened."""
+        return await self._once(caller, incoming, lambda: self._followed(caller, incoming))
+
+    async def _followed(self, caller: Caller, incoming: Incoming) -> Task | Reply:
         run = await self._start(caller, incoming, replies=True)
         if incoming.task_ref:
             return await self._stored(caller, run)
@@ -111,11 +113,11 @@ class TaskService:
         task = await self.get(caller, ref)
         event = status_event(task, State.CANCELLED, reason=f"cancelled by {caller.subject}")
         change = Change(task.tenant_id, task.id, [event], state=State.CANCELLED.value)
-        if await self._writer.change(change) is None:
+        if await self._desk.writer.change(change) is None:
             raise NotCancelable((await self.get(caller, ref)).state.value)
         if (run := self._runs.find(task.id)) is not None:
             run.work.cancel()
-        self._hub.happened(task.id)
+        self._desk.hub.happened(task.id)
         return await self.get(caller, ref)
 
     async def follow(
@@ -125,7 +127,7 @@ class TaskService:
 
         With `beat_s` there is a None whenever nothing has happened for so long.
         """
-        with self._hub.follow(task.tenant_id, task.id) as signal:
+        with self._desk.hub.follow(task.tenant_id, task.id) as signal:
             while True:
                 signal.clear()
                 happenings = await self._store.events(caller.tenant, task.id, after)
@@ -142,7 +144,42 @@ class TaskService:
     async def _start(self, caller: Caller, incoming: Incoming, *, replies: bool) -> Run:
         if incoming.task_ref:
             return await self._resume(caller, incoming)
-        return await self._begin(caller, incoming, replies=replies)
+        return await self._begin(caller, incoming, replies=replies and incoming.idempotency_key is None)
+
+    async def _once(self, caller: Caller, incoming: Incoming, work: Callable[[], Awaitable[A]]) -> A | Task:
+        """Do the work, unless this sender has had it done under this key; then show the task that it was."""
+        if incoming.idempotency_key is None:
+            return await work()
+        check_key(incoming.idempotency_key)
+        if (earlier := await self._find_earlier(caller, incoming)) is not None:
+            return earlier
+        try:
+            return await work()
+        except Conflict:
+            # Of two that come at once one loses: by the key, or because the other's answer was there first.
+            if (earlier := await self._find_earlier(caller, incoming)) is None:
+                raise
+            return earlier
+
+    async def _find_earlier(self, caller: Caller, incoming: Incoming) -> Task | None:
+        key = incoming.idempotency_key or ""
+        found = await self._desk.keys.find(caller.tenant, caller.subject, key)
+        if found is None:
+            return None
+        digest, task_id = found
+        if digest != _digest(incoming):
+            raise IdempotencyConflict(key, task_id=str(task_id))
+        task = await self.get(caller, str(task_id))
+        if not task.resting and incoming.wait_s != 0:
+            task = await self._rested(caller, task, incoming.wait_s)
+        return replace(task, replayed=True, metadata={**task.metadata, "replayed": True})
+
+    async def _rested(self, caller: Caller, task: Task, within_s: float | None) -> Task:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s), aclosing(self.follow(caller, task, task.seq)) as happenings:
+                async for _ in happenings:
+                    pass
+        return await self.get(caller, str(task.id))
 
     async def _waited(self, caller: Caller, incoming: Incoming, run: Run) -> Task:
         if incoming.wait_s == 0:
@@ -154,12 +191,12 @@ class TaskService:
         return await self._result(caller, run)
 
     async def _begin(self, caller: Caller, incoming: Incoming, *, replies: bool) -> Run:
-        context_id = incoming.context_id or str(self._new_id())
+        context_id = incoming.context_id or str(self._desk.new_id())
         await self._check_thread(caller, None if incoming.context_id is None else context_id, incoming.message)
         now = datetime.now(UTC)
         task = Task(
             tenant_id=caller.tenant,
-            id=self._new_id(),
+            id=self._desk.new_id(),
             alias=incoming.alias,
             context_id=context_id,
             owner=caller.subject,
@@ -178,7 +215,9 @@ class TaskService:
             created_at=now,
         )
         fresh = incoming.context_id is None
-        return self._runs.start(task, caller, task.history[0], stored=False, fresh=fresh, replies=replies)
+        return self._runs.start(
+            task, caller, task.history[0], stored=False, fresh=fresh, replies=replies, claim=_claim(caller, incoming)
+        )
 
     async def _resume(self, caller: Caller, incoming: Incoming) -> Run:
         task = await self._store.find(caller.tenant, incoming.task_ref or "")
@@ -199,13 +238,14 @@ class TaskService:
             state=State.IN_PROGRESS.value,
             slot=task.slot,
             history=[message],
-            worker=self._worker,
+            worker=self._desk.worker,
+            claim=_claim(caller, incoming),
         )
-        seq = await self._writer.change(change)
+        seq = await self._desk.writer.change(change)
         if seq is None:
             raise TaskBusy(task.state.value)
         task.seq, task.state, task.history = seq, State.IN_PROGRESS, [*task.history, message]
-        self._hub.happened(task.id)
+        self._desk.hub.happened(task.id)
         return self._runs.start(task, caller, message, stored=True)
 
     async def _check_thread(self, caller: Caller, thread_id: str | None, message: Json) -> None:
@@ -240,6 +280,23 @@ def _rests(happening: Happening) -> bool:
         State.QUEUED,
         State.IN_PROGRESS,
     )
+
+
+def _claim(caller: Caller, incoming: Incoming) -> KeyClaim | None:
+    key = incoming.idempotency_key
+    return KeyClaim(caller.subject, key, _digest(incoming)) if key is not None else None
+
+
+def _digest(incoming: Incoming) -> bytes:
+    """What was asked. The message's id is not part of it, and never a key: a client that repeats may make a new one."""
+    metadata: Json = incoming.message.get("metadata") or {}
+    asked = {
+        "parts": incoming.message["parts"],
+        "metadata": {name: value for name, value in metadata.items() if name not in KEY_NAMES},
+        "context": incoming.context_id,
+        "task": incoming.task_ref or incoming.alias,
+    }
+    return digest_of(SEND_MESSAGE.name, asked)
 
 
 def _kept(incoming: Incoming) -> Json:

@@ -11,6 +11,7 @@ import orjson
 from dragoman.infra.db import Database, Scope
 from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.models import Happening, Json, Task, Wanted
+from dragoman.services.tasks.store_keys import KeyClaim, claim_keys
 
 _TASK: LiteralString = """
 t.tenant_id, t.id, t.alias, t.context_id, t.owner, t.skill, t.state, t.status_at, t.message, t.error, t.slot, t.history,
@@ -172,6 +173,7 @@ class Birth:
     artifacts: list[Json] = field(default_factory=list[Json])
     metadata: Json = field(default_factory=dict[str, Any])
     worker: UUID | None = None
+    claim: KeyClaim | None = None
 
 
 @dataclass(slots=True)
@@ -191,6 +193,7 @@ class Change:
     history: list[Json] = field(default_factory=list[Json])
     artifacts: list[Json] | None = None
     worker: UUID | None = None
+    claim: KeyClaim | None = None
     status_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
@@ -212,7 +215,20 @@ class CoreStore:
         self._scope = Scope()
 
     async def add(self, births: Sequence[Birth]) -> None:
-        """New tasks, their events, their leases and their threads, in one statement."""
+        """New tasks, their events, their leases and their threads, in one statement; with the keys of their senders.
+
+        Raises:
+            UniqueViolated: an alias or a key is taken.
+        """
+        claims = [(birth.tenant, birth.id, birth.claim) for birth in births if birth.claim is not None]
+        if not claims:
+            await self._add(births)
+            return
+        async with self._db.unit(self._scope):
+            await claim_keys(self._db, self._scope, claims)
+            await self._add(births)
+
+    async def _add(self, births: Sequence[Birth]) -> None:
         talks: dict[tuple[UUID, str], Json] = {}
         for birth in births:
             talk = talks.setdefault(
@@ -225,7 +241,21 @@ class CoreStore:
         await self._db.execute(self._scope, ADD, *given)
 
     async def change(self, changes: Sequence[Change]) -> dict[UUID, int]:
-        """Apply them; the last event number of each task that could be changed."""
+        """Apply them, with the keys of their senders; the last event number of each task that could be changed.
+
+        Raises:
+            UniqueViolated: a key is taken.
+        """
+        claims = {change.id: (change.tenant, change.id, change.claim) for change in changes if change.claim is not None}
+        if not claims:
+            return await self._change(changes)
+        async with self._db.unit(self._scope):
+            seqs = await self._change(changes)
+            if applied := [(tenant, task_id, claim) for tenant, task_id, claim in claims.values() if task_id in seqs]:
+                await claim_keys(self._db, self._scope, applied)
+            return seqs
+
+    async def _change(self, changes: Sequence[Change]) -> dict[UUID, int]:
         keeping = self._keeping
         given = _text(changes), keeping.lease, keeping.context, keeping.thread
         return {row["id"]: row["seq"] for row in await self._db.fetch(self._scope, CHANGE, *given)}

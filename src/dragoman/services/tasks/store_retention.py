@@ -34,6 +34,8 @@ WITH RECURSIVE holders AS (
     ) o LIMIT $1
 ), events AS (
     DELETE FROM task_events e USING old WHERE e.tenant_id = old.tenant_id AND e.task_id = old.id
+), keys AS (
+    DELETE FROM task_keys k USING old WHERE k.tenant_id = old.tenant_id AND k.task_id = old.id
 ), data AS (
     DELETE FROM task_data d USING old WHERE d.tenant_id = old.tenant_id AND d.task_id = old.id
 )
@@ -57,7 +59,7 @@ class RetentionStore:
         return await self._remove(FORGET_THREADS)
 
     async def remove_tasks(self, *, after: timedelta) -> int | None:
-        """Remove tasks that ended so long ago, with their events, their values and their aliases; how many."""
+        """Remove tasks that ended so long ago, with their events, their values and their keys; how many."""
         return await self._remove(REMOVE_TASKS, after)
 
     async def _remove(self, sql: LiteralString, *values: timedelta) -> int | None:

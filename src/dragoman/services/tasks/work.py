@@ -18,6 +18,7 @@ from dragoman.services.tasks.models import Json
 class Outcome:
     """How a piece of work ended; `skill` is who did it, to be asked again when the task goes on.
 
+    `refused` work was not begun, or left nothing behind: its sender may use the key of its message again.
     `shown` are the ids of artifacts that were reported already just as they are, and need no event of their own.
     With `reply` the message is the whole answer, and there need not be a task at all. `auth` says that what the task
     waits for is an authorization.
@@ -30,6 +31,7 @@ class Outcome:
     slot: Json | None = None
     error: Json | None = None
     shown: frozenset[str] = frozenset()
+    refused: bool = False
     reply: bool = False
     auth: bool = False
 

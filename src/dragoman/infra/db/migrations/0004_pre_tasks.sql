@@ -38,6 +38,17 @@ CREATE TABLE task_events (
     PRIMARY KEY (tenant_id, task_id, seq)
 );
 
+CREATE TABLE task_keys (
+    tenant_id uuid NOT NULL,
+    subject text NOT NULL,
+    key text NOT NULL,
+    digest bytea NOT NULL,
+    task_id uuid NOT NULL,
+    PRIMARY KEY (tenant_id, subject, key)
+);
+CREATE INDEX task_keys_of_task ON task_keys (tenant_id, task_id);
+COMMENT ON TABLE task_keys IS 'idempotency keys of messages; a key is there if and only if its task is';
+
 CREATE TABLE task_data (
     tenant_id uuid NOT NULL,
     task_id uuid NOT NULL,
@@ -75,21 +86,24 @@ CREATE INDEX task_queue_leases ON task_queue (lease_until) WHERE worker IS NOT N
 
 ALTER TABLE tasks ENABLE ROW LEVEL SECURITY;
 ALTER TABLE task_events ENABLE ROW LEVEL SECURITY;
+ALTER TABLE task_keys ENABLE ROW LEVEL SECURITY;
 ALTER TABLE task_data ENABLE ROW LEVEL SECURITY;
 ALTER TABLE threads ENABLE ROW LEVEL SECURITY;
 ALTER TABLE task_queue ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY own ON tasks TO dragoman_app USING (tenant_id = (SELECT current_tenant()));
 CREATE POLICY own ON task_events TO dragoman_app USING (tenant_id = (SELECT current_tenant()));
+CREATE POLICY own ON task_keys TO dragoman_app USING (tenant_id = (SELECT current_tenant()));
 CREATE POLICY own ON task_data TO dragoman_app USING (tenant_id = (SELECT current_tenant()));
 CREATE POLICY own ON threads TO dragoman_app USING (tenant_id = (SELECT current_tenant()));
 CREATE POLICY own ON task_queue TO dragoman_app USING (tenant_id = (SELECT current_tenant()));
 CREATE POLICY core ON tasks TO dragoman_core USING (true);
 CREATE POLICY core ON task_events TO dragoman_core USING (true);
+CREATE POLICY core ON task_keys TO dragoman_core USING (true);
 CREATE POLICY core ON task_data TO dragoman_core USING (true);
 CREATE POLICY core ON threads TO dragoman_core USING (true);
 CREATE POLICY core ON task_queue TO dragoman_core USING (true);
 
-GRANT SELECT ON tasks, task_events, task_queue TO dragoman_app;
+GRANT SELECT ON tasks, task_events, task_keys, task_queue TO dragoman_app;
 GRANT SELECT, INSERT, UPDATE, DELETE ON task_data, threads TO dragoman_app;
-GRANT SELECT, INSERT, UPDATE, DELETE ON tasks, task_events, task_data, threads, task_queue TO dragoman_core;
+GRANT SELECT, INSERT, UPDATE, DELETE ON tasks, task_events, task_keys, task_data, threads, task_queue TO dragoman_core;
