@@ -34,7 +34,7 @@ def reference(database_url: str = "", *, traced: bool = False) -> Generator[Echo
 
 
 class Executor(AgentExecutor):
-    """Says who is asking; `count=N` in the message asks for a text in N pieces, `ask` for a question instead."""
+    """Says who is asking; `count=N` in the message asks for a text in N pieces, `tck-input-required` for a question."""
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Do the work."""
@@ -44,7 +44,7 @@ class Executor(AgentExecutor):
         if context.current_task is None:
             await event_queue.enqueue_event(task)
         said = context.get_user_input()
-        if said.startswith("ask"):
+        if said.startswith("tck-input-required"):
             await updater.requires_input(new_text_message("What else?", role=Role.ROLE_AGENT))
             return
         if (count := next((int(word[6:]) for word in said.split() if word.startswith("count=")), 0)) > 0:

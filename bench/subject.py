@@ -32,10 +32,11 @@ class Effort:
     open_s: float
     starts: int
     checks: int
+    subscribers: int
 
 
-FULL = Effort(rounds=5, seconds=2.0, open_s=10.0, starts=3, checks=10_000)
-QUICK = Effort(rounds=2, seconds=0.8, open_s=2.0, starts=1, checks=2_000)
+FULL = Effort(rounds=5, seconds=2.0, open_s=10.0, starts=3, checks=10_000, subscribers=10_000)
+QUICK = Effort(rounds=2, seconds=0.8, open_s=2.0, starts=1, checks=2_000, subscribers=1_000)
 
 
 class Running(Protocol):

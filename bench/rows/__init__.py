@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from bench.rows import latency, limiter, messages, projection, read, start, sustained, write
+from bench.rows import idle, latency, limiter, messages, projection, read, start, streams, sustained, write
 from bench.subject import Effort
 from bench.table import Outcome
 
@@ -11,6 +11,8 @@ ROWS: Final[dict[str, Callable[[Effort], Outcome]]] = {
     "read": read.run,
     "write": write.run,
     "messages": messages.run,
+    "streams": streams.run,
+    "idle": idle.run,
     "latency": latency.run,
     "sustained": sustained.run,
     "limiter": limiter.run,

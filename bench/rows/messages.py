@@ -59,15 +59,16 @@ def _line(
 def _body(method: str, url: str, headers: dict[str, str]) -> str:
     params: Any = _SENT
     if method == "GetTask":
-        sent = httpx.post(f"{url}/a2a", content=_rpc("SendMessage", _SENT), headers=headers | _JSON).json()
+        sent = httpx.post(f"{url}/a2a", content=rpc("SendMessage", _SENT), headers=headers | _JSON).json()
         params = {"id": sent["result"]["task"]["id"]}
-    return _rpc(method, params)
+    return rpc(method, params)
 
 
 _JSON = {"content-type": "application/json"}
 
 
-def _rpc(method: str, params: Any) -> str:
+def rpc(method: str, params: Any) -> str:
+    """The body of a call."""
     return json.dumps({"jsonrpc": "2.0", "id": "1", "method": method, "params": params})
 
 
