@@ -163,10 +163,12 @@ class _Ports:
             chunks.clear()
         chunks.append(artifact)
         event = {"kind": "artifact", "artifact": artifact_json(artifact), "append": append, "last": last_chunk}
-        await self._job.report(event)
+        await self._job.report(event, linger=True)
 
     async def activity(self, activity: kit.Activity, tools: tuple[str, ...]) -> None:
         """What the task is busy with, for its history; an answer that comes at once is not held up by it."""
+        event: Json = {"kind": "activity", "activity": activity.value}
+        await self._job.note(event | {"tools": list(tools)} if tools else event)
 
     @property
     def _tenant(self) -> UUID:

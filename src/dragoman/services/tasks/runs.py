@@ -21,6 +21,7 @@ from dragoman.services.tasks.errors import TaskTimedOut
 from dragoman.services.tasks.hub import Hub
 from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.models import Json, Task
+from dragoman.services.tasks.outbox import Outbox
 from dragoman.services.tasks.store import Birth, Change, CoreStore
 from dragoman.services.tasks.store_keys import KeyClaim, KeyStore
 from dragoman.services.tasks.work import Executor, Job, Outcome
@@ -75,6 +76,7 @@ class Run:
         self._started_at = task.started_at or datetime.now(UTC)
         self._storing = asyncio.Lock()
         self._known = asyncio.Event()
+        self._outbox = Outbox(self._write)
         self.work = asyncio.create_task(self._go())
 
     async def store(self) -> None:
@@ -83,8 +85,9 @@ class Run:
             if self._stored:
                 return
             task = self.task
-            await self._desk.writer.add(_birth(task, _begun(task), worker=self._desk.worker, claim=self._claim))
-            task.seq, self._stored = len(_begun(task)), True
+            events = [*_begun(task), *await self._outbox.take()]
+            await self._desk.writer.add(_birth(task, events, worker=self._desk.worker, claim=self._claim))
+            task.seq, self._stored = len(events), True
             self.stored_seq = task.seq
         self._known.set()
         self._desk.hub.happened(task.id)
@@ -132,12 +135,16 @@ class Run:
             resumed=task.slot is not None,
             attempt=task.attempt,
             report=self._report,
+            note=self._note,
             store=self.store,
             fresh=self._fresh,
         )
         if task.alias is not None or self._claim is not None:
             await self.store()  # the one who loses the race for an id or a key must not have done anything
-        outcome = await self._do(job)
+        try:
+            outcome = await self._do(job)
+        finally:
+            self._outbox.close()
         if outcome.refused:
             await self._release_key()
         await self._settle(outcome)
@@ -175,15 +182,24 @@ class Run:
             return None
         return self._desk.timeout_s - (datetime.now(UTC) - self._started_at).total_seconds()
 
-    async def _report(self, event: Json) -> None:
+    async def _report(self, event: Json, *, linger: bool = False) -> None:
         await self.store()
-        seq = await self._desk.writer.change(
-            Change(self.task.tenant_id, self.task.id, [event], attempt=self.task.attempt)
-        )
+        self._outbox.hold(event)
+        await (self._outbox.linger() if linger else self._outbox.flush())
+
+    async def _note(self, event: Json) -> None:
+        self._outbox.hold(event)
+        if self._stored:
+            await self._outbox.linger()
+
+    async def _write(self, events: list[Json]) -> None:
+        task = self.task
+        seq = await self._desk.writer.change(Change(task.tenant_id, task.id, events, attempt=task.attempt))
         if seq is None:
-            raise asyncio.CancelledError  # cancelled or taken over: the task is no longer ours
-        self.task.seq = seq
-        self._desk.hub.happened(self.task.id)
+            self.work.cancel()  # cancelled or taken over: the task is no longer ours
+            return
+        task.seq = seq
+        self._desk.hub.happened(task.id)
 
     async def _settle(self, outcome: Outcome) -> None:
         task = self.task
@@ -198,6 +214,7 @@ class Run:
         events.append(status_event(task, outcome.state, message=message, error=outcome.error, auth=outcome.auth))
         now = datetime.now(UTC)
         async with self._storing:
+            events = [*await self._outbox.take(), *events]
             if outcome.reply and self._replies and not self._stored:
                 self.reply = message
                 return

@@ -36,12 +36,21 @@ class Outcome:
     auth: bool = False
 
 
+class Report(Protocol):
+    """Tells those who follow a task."""
+
+    async def __call__(self, event: Json, *, linger: bool = False) -> None:
+        """Append an event to the log of the task; what may linger goes with what follows within a moment."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """One piece of work on one task, in one attempt.
 
     `slot` is what the task was waiting for when this is an answer, else None. `report` appends to the task's log,
-    `store` makes it durable as it stands. In a fresh context nothing was said before.
+    `note` does so with whatever is written next and stores nothing by itself, `store` makes it durable as it stands.
+    In a fresh context nothing was said before.
     """
 
     caller: Caller
@@ -52,7 +61,8 @@ class Job:
     slot: Json | None
     resumed: bool
     attempt: int
-    report: Callable[[Json], Awaitable[None]]
+    report: Report
+    note: Callable[[Json], Awaitable[None]]
     store: Callable[[], Awaitable[None]]
     fresh: bool
 

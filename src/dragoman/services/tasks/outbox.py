@@ -1,0 +1,69 @@
+"""What a run has to tell, collected for a moment: many small pieces are one write, in their order."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from dragoman.errors import DragomanError
+from dragoman.services.tasks.models import Json
+
+_LOG = structlog.get_logger(__name__)
+_LINGER_S = 0.05
+# A run that tells faster than the database takes it waits: what it has told is never more than this in memory.
+_MOST = 500
+
+
+class Outbox:
+    """Holds events until they are written. Those that a write could not take are held on, for the next one."""
+
+    def __init__(self, write: Callable[[list[Json]], Awaitable[None]]) -> None:
+        self._write = write
+        self._events: list[Json] = []
+        self._writing = asyncio.Lock()
+        self._timer: asyncio.TimerHandle | None = None
+        self._late: asyncio.Task[None] | None = None
+
+    def hold(self, event: Json) -> None:
+        """Keep it for whatever is written next."""
+        self._events.append(event)
+
+    async def linger(self) -> None:
+        """Have what is held written in a moment; at once when it is much."""
+        if len(self._events) >= _MOST:
+            await self.flush()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_LINGER_S, self._begin_flush)
+
+    async def flush(self) -> None:
+        """Write what is held."""
+        async with self._writing:
+            events, self._events = self._events, []
+            if not events:
+                return
+            try:
+                await self._write(events)
+            except DragomanError:
+                self._events = [*events, *self._events]
+                raise
+
+    async def take(self) -> list[Json]:
+        """What is held, for one who writes it along with something else; a write under way is waited for."""
+        async with self._writing:
+            events, self._events = self._events, []
+        return events
+
+    def close(self) -> None:
+        """Begin no further write; one under way goes on."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _begin_flush(self) -> None:
+        self._timer = None
+        self._late = asyncio.create_task(self._flush_late())
+
+    async def _flush_late(self) -> None:
+        try:
+            await self.flush()
+        except DragomanError as error:
+            _LOG.warning("tasks.events_held", reason=error.message)
