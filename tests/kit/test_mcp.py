@@ -1,8 +1,8 @@
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +30,20 @@ def answers(port: int) -> bool:
         return line.connect_ex(("127.0.0.1", port)) == 0
 
 
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    port = free_port()
+@contextmanager
+def served(port: int) -> Generator[str]:
     with subprocess.Popen([sys.executable, SERVER, str(port)]) as server:
         try:
             wait_for(lambda: answers(port), "the MCP server")
             yield f"http://127.0.0.1:{port}/mcp"
         finally:
             server.kill()
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with served(free_port()) as found:
+        yield found
 
 
 @pytest.fixture(params=["http", "pipes"])
@@ -66,22 +71,22 @@ async def test_a_worker_calls_them_on_one_connection(where: Any) -> None:
     assert outputs[1] == outputs[2]
 
 
-async def test_what_goes_wrong_is_the_error_of_the_tool(where: Any) -> None:
-    async with McpToolset(where, timeout_s=5) as toolset:
+async def test_what_goes_wrong_is_the_error_of_the_tool(url: str) -> None:
+    async with McpToolset(url, timeout_s=5) as toolset:
         tools = {tool.name: tool for tool in await toolset.list_tools()}
         failed = await tools["fail_now"].call({})
 
     assert (failed.is_error, failed.output) == (True, "it failed as it was asked to")
 
 
-async def test_a_server_that_hangs_is_given_up_and_asked_anew(where: Any) -> None:
-    async with McpToolset(where, timeout_s=3) as toolset:
+async def test_a_server_that_hangs_is_given_up_and_asked_anew(url: str) -> None:
+    async with McpToolset(url, timeout_s=1) as toolset:
         tools = {tool.name: tool for tool in await toolset.list_tools()}
         hung = await tools["hang"].call({})
         again = await tools["add"].call({"a": 2, "b": 2})
 
     assert hung.is_error
-    assert "did not answer within 3 s" in str(hung.output)
+    assert "did not answer within 1 s" in str(hung.output)
     assert again.output == {"sum": 4}
 
 
@@ -92,6 +97,22 @@ async def test_a_server_that_dies_is_told_and_started_again() -> None:
         again = await tools["add"].call({"a": 2, "b": 2})
 
     assert dead.is_error
+    assert again.output == {"sum": 4}
+
+
+async def test_a_server_that_dies_in_the_middle_of_a_call_over_http_is_told_and_found_when_it_is_back() -> None:
+    port = free_port()
+    with served(port) as url:
+        toolset = McpToolset(url, timeout_s=10)
+        tools = {tool.name: tool for tool in await toolset.list_tools()}
+        dead = await tools["die"].call({})
+    gone = await tools["add"].call({"a": 2, "b": 2})
+    with served(port):
+        async with toolset:
+            again = await tools["add"].call({"a": 2, "b": 2})
+
+    assert (dead.is_error, gone.is_error) == (True, True)
+    assert "within" not in str(dead.output)
     assert again.output == {"sum": 4}
 
 
