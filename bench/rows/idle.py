@@ -26,7 +26,8 @@ _QUESTION = {
 
 def run(effort: Effort) -> Outcome:
     """What it costs a process to wait: for the answer to a question, and with those who follow a task."""
-    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
     outcome = Outcome("A2A, waiting: memory of the web process")
     with dragoman() as server, reference() as other:
         bearer = {"authorization": f"Bearer {server.token()}", "a2a-version": "1.0"}

@@ -1,6 +1,7 @@
 """The processes: one that owns the embedded servers and the socket, and as many that serve as were asked for."""
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -176,6 +177,7 @@ async def _run(
 ) -> None:
     grpc = _open_grpc(settings, application, listener, grpc_port) if grpc_port else None
     await application.start()
+    _spare_the_collector()
     config = uvicorn.Config(
         application.asgi,
         http=TlsProtocol if settings.tls_cert else HttpProtocol,
@@ -212,6 +214,13 @@ def _open_grpc(settings: Settings, application: Application, listener: socket.so
     if settings.behind_tls_proxy:
         app = ProxyHeadersMiddleware(app, settings.trusted_proxies)
     return GrpcServer(app, rules)
+
+
+def _spare_the_collector() -> None:
+    """Look for cycles among what requests leave behind, less often, and never again through the program itself."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
 
 
 async def _stop(application: Application) -> None:

@@ -1,6 +1,7 @@
 """Which version of the protocol and which extensions a request speaks."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 import structlog
@@ -29,8 +30,11 @@ def negotiate_version(
         VersionNotSupported: it is not served; one that is newer than ours is also logged.
     """
     wanted = headers.get(b"a2a-version") or query.get("A2A-Version") or query.get("a2a-version") or ""
-    if not wanted.strip():
-        return silent
+    return _served(wanted, served) if wanted.strip() else silent
+
+
+@lru_cache(maxsize=64)
+def _served(wanted: str, served: tuple[str, ...]) -> str:
     parts = wanted.strip().split(".")
     if not all(part.isascii() and part.isdigit() and len(part) < 6 for part in parts):
         raise VersionNotSupported(wanted, served)

@@ -73,7 +73,7 @@ class Admission:
         if verdict.revoked:
             self._security.rejected_credentials("revoked", credential_id=caller.credential)
             raise Unauthenticated("revoked")
-        self._settle(verdict, str(caller.tenant), asked.skill if asked else "")
+        self._settle(verdict, partition, asked.skill if asked else "")
 
     async def admit_ahead(self, caller: Caller, asked: Metered) -> None:
         """Let a caller in for what is about to run; its own `admit` then finds it counted, once.
