@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Empty
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
@@ -14,6 +15,7 @@ import yaml
 from tests.conformance.bindings import BINDINGS, Answer
 from tests.conformance.matching import at, filled, match
 from tests.conformance.reading import read_card
+from tests.doors.a2a.receiver import Receiver
 
 FOLDER = Path(__file__).with_name("vectors")
 A2A_DOMAIN = "a2a-protocol.org"
@@ -62,8 +64,11 @@ class Run:
         self._kept: dict[str, Any] = {"fresh": uuid4().hex}
         self._open: dict[str, Iterator[Any]] = {}
         self._closing = {"": ExitStack()}
+        self._webhook = Receiver()
+        self._kept["webhook"] = self._webhook.url
 
     def __enter__(self) -> Self:
+        self._closing[""].enter_context(self._webhook)
         return self
 
     def __exit__(
@@ -82,6 +87,8 @@ class Run:
             return self._judge_stream(step, list(self._open[step["read"]]))
         if "http" in step:
             return self._http(step)
+        if "told" in step:
+            return self._told(step["told"])
         method, params = self._request(step)
         http = self._callers[step.get("as", "owner")]
         asked = BINDINGS[self._binding].ask(http, method, params, step.get("headers", {}))
@@ -155,6 +162,16 @@ class Run:
             read_card(body)
         self._keep(step, {"headers": dict(response.headers), "body": body})
         return wrong + match(step.get("body", {}), body, "body")
+
+    def _told(self, wanted: dict[str, Any]) -> list[str]:
+        """What the webhook is told, up to the notification that is wanted."""
+        while True:
+            try:
+                notification = self._webhook.next()
+            except Empty:
+                return [f"the webhook was not told {wanted['body']}"]
+            if not match(wanted["body"], notification.json, ""):
+                return match(wanted.get("headers", {}), notification.headers, "headers")
 
     def _keep(self, step: dict[str, Any], value: Any) -> None:
         for name, path in step.get("keep", {}).items():

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from dragoman import __version__
 from dragoman.addresses import BINDINGS
+from dragoman.app.push import PushCore, build_push
 from dragoman.app.tasks import TaskCore, build_tasks
 from dragoman.app.tools import GateTools
 from dragoman.doors.a2a.calls import Calls
@@ -28,6 +29,7 @@ from dragoman.infra.auth.authority import Authority
 from dragoman.infra.auth.jwks import Jwks
 from dragoman.infra.auth.keyring import Keyring
 from dragoman.infra.auth.tokens import EMBEDDED_ISSUER, Issuer, TokenVerifier
+from dragoman.infra.auth.vault import Vault
 from dragoman.infra.breaker import Breakers
 from dragoman.infra.config import Settings
 from dragoman.infra.db import CORE_ROLE, Database, IdempotencyKeys
@@ -106,6 +108,7 @@ class Application:
     health: Health
     tracer: Tracer
     tasks: TaskCore
+    push: PushCore
     ready: bool = False
     jobs: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
@@ -115,6 +118,7 @@ class Application:
         await self.core_db.start()
         await self.limiter.start()
         await self.tasks.start()
+        await self.push.start()
         self.jobs = [asyncio.create_task(self.sealer.run()), asyncio.create_task(self.health.pulse())]
         self.ready = True
 
@@ -125,6 +129,7 @@ class Application:
             job.cancel()
         await asyncio.gather(*self.jobs, return_exceptions=True)
         with suppress(Exception):
+            await self.push.stop()
             await self.tasks.stop()
             await self.sealer.seal()
         await self.limiter.stop()
@@ -168,17 +173,8 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     admission = Admission(limiter, _quotas(settings), metrics=metrics, security=security)
 
     issuer = None if settings.external_issuer else make_issuer(settings, keyring)
-    authenticator = Authenticator(
-        tokens=TokenVerifier(
-            issuer or Jwks(url=settings.jwks_url, issuer=settings.issuer, breakers=breakers),
-            issuer=EMBEDDED_ISSUER if issuer else settings.issuer,
-            audience=settings.audience,
-        ),
-        directory=directory,
-        pepper=keyring.pepper,
-        tenant_claim="tenant" if issuer else settings.claims_tenant,
-        roles_claim="roles" if issuer else settings.claims_roles,
-    )
+    jwks = issuer or Jwks(url=settings.jwks_url, issuer=settings.issuer, breakers=breakers)
+    authenticator = _authenticator(settings, jwks, directory, keyring.pepper)
 
     heads_file = settings.data_dir / "audit" / "heads.jsonl"
     sealer = Sealer(SealStore(core_db), key=keyring.audit, heads_file=heads_file, mac_key=keyring.audit_mac)
@@ -194,7 +190,8 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
 
     tools = GateTools(gate, handlers)
     tasks = build_tasks(settings, db, core_db, addresses.database_url, tools, metrics.tasks)
-    calls = _a2a_calls(settings, gate, tasks, tools, authority, grpc_port)
+    push = build_push(settings, db, core_db, tasks, Vault(keyring.vault), metrics.push)
+    calls = _a2a_calls(settings, gate, tasks, push, tools, authority, grpc_port)
     health = Health(version=__version__, metrics=metrics, breakers=breakers.states)
     site = Site(
         health=health,
@@ -216,13 +213,31 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
         health=health,
         tracer=tracer,
         tasks=tasks,
+        push=push,
     )
     _register_checks(application)
     return application
 
 
+def _authenticator(settings: Settings, keys: Issuer | Jwks, directory: Directory, pepper: bytes) -> Authenticator:
+    own = isinstance(keys, Issuer)
+    return Authenticator(
+        tokens=TokenVerifier(keys, issuer=EMBEDDED_ISSUER if own else settings.issuer, audience=settings.audience),
+        directory=directory,
+        pepper=pepper,
+        tenant_claim="tenant" if own else settings.claims_tenant,
+        roles_claim="roles" if own else settings.claims_roles,
+    )
+
+
 def _a2a_calls(
-    settings: Settings, gate: Gate, tasks: TaskCore, tools: GateTools, authority: Authority, grpc_port: int | None
+    settings: Settings,
+    gate: Gate,
+    tasks: TaskCore,
+    push: PushCore,
+    tools: GateTools,
+    authority: Authority,
+    grpc_port: int | None,
 ) -> Calls:
     cards = Cards(
         tools,
@@ -234,7 +249,9 @@ def _a2a_calls(
     # A blocking send answers with the task as it is before the edge would cut it off, and that takes a moment too.
     timeout_s = settings.request_timeout_s
     longest_wait_s = min(timeout_s * 0.9, max(timeout_s - 1, timeout_s / 2))
-    return Calls(gate, tasks.service, find_operation=tools.find, cards=cards, longest_wait_s=longest_wait_s)
+    return Calls(
+        gate, tasks.service, push.service, find_operation=tools.find, cards=cards, longest_wait_s=longest_wait_s
+    )
 
 
 def _grpc_edge(settings: Settings, calls: Calls, guard: Callable[[AsgiApp, EdgeRules], Edge]) -> Edge:

@@ -16,6 +16,7 @@ from dragoman.infra.values import (
     HomePath,
     HttpUrl,
     Origins,
+    OutboundHosts,
     PostgresUrl,
     ReadableFile,
     RedisUrl,
@@ -89,6 +90,22 @@ class Tasks(Section):
     retention_s: int = Field(2_592_000, ge=1, description="A task that ended longer ago is removed, with its history.")
 
 
+class Outbound(Section):
+    """Where this server may send to on behalf of others."""
+
+    allow: OutboundHosts = Field(
+        default_factory=list[str],
+        description="Hosts and networks to reach beyond the public ones, by http too; with commas between them.",
+    )
+
+
+class Push(Section):
+    """How notifications to webhooks are tried."""
+
+    timeout_s: float = Field(10.0, gt=0, le=60, description="How long a webhook may take to answer.")
+    max_attempts: int = Field(10, ge=1, le=30, description="Attempts in a row before a webhook is given up.")
+
+
 class Settings(BaseModel):
     """Everything that can be set. `dragoman config check` prints the values in force."""
 
@@ -152,6 +169,8 @@ class Settings(BaseModel):
     limits: Limits = Limits.model_construct()
     threads: Threads = Threads.model_construct()
     tasks: Tasks = Tasks.model_construct()
+    outbound: Outbound = Outbound.model_construct()
+    push: Push = Push.model_construct()
 
     @model_validator(mode="after")
     def _check_combinations(self) -> "Settings":

@@ -7,6 +7,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
+from dragoman.infra.outbound.addresses import Allowed
+
 
 def _split(value: object) -> object:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
@@ -54,6 +56,11 @@ def _url(*schemes: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _outbound(value: list[str]) -> list[str]:
+    Allowed.of(value)
+    return value
+
+
 HomePath = Annotated[Path, AfterValidator(Path.expanduser)]
 ReadableFile = Annotated[Path, AfterValidator(_readable)]
 Directory = Annotated[Path, AfterValidator(_directory)]
@@ -61,4 +68,5 @@ PostgresUrl = Annotated[SecretStr, _url("postgresql", "postgres")]
 RedisUrl = Annotated[SecretStr, _url("redis", "rediss", "unix")]
 HttpUrl = Annotated[str, _url("http", "https")]
 Origins = Annotated[list[Annotated[str, AfterValidator(_origin)]], BeforeValidator(_split)]
+OutboundHosts = Annotated[list[str], BeforeValidator(_split), AfterValidator(_outbound)]
 CountByName = Annotated[dict[str, Annotated[int, Field(ge=1)]], BeforeValidator(_from_json)]

@@ -49,7 +49,7 @@ def test_the_card_says_truly_what_works(served: Server) -> None:
     card = _card(served)
 
     capabilities = {name: on for name, on in card["capabilities"].items() if name != "extensions"}
-    assert capabilities == {"streaming": True, "pushNotifications": False, "extendedAgentCard": True}
+    assert capabilities == {"streaming": True, "pushNotifications": True, "extendedAgentCard": True}
     assert set(card["securitySchemes"]) == {"bearer", "apiKey"}
 
 

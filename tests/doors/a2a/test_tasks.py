@@ -149,19 +149,6 @@ def test_an_id_that_is_none_is_refused(a2a: A2A, method: str, given: Any) -> Non
     assert a2a.error(method, given)["code"] == -32602
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        "CreateTaskPushNotificationConfig",
-        "GetTaskPushNotificationConfig",
-        "ListTaskPushNotificationConfigs",
-        "DeleteTaskPushNotificationConfig",
-    ],
-)
-def test_push_notifications_are_refused_as_the_card_says(a2a: A2A, method: str) -> None:
-    assert a2a.error(method, {"taskId": NOBODY})["code"] == -32003
-
-
 def test_a_failed_task_says_no_more_than_it_should(a2a: A2A) -> None:
     task = a2a.send(params({"data": {"tool": ["identity_show"]}}))
 

@@ -145,9 +145,9 @@ def test_a_question_that_was_answered_is_not_final_when_it_is_shown_again(a2a: A
         ("tasks/cancel", {"id": "nothing"}, -32001),
         ("tasks/resubscribe", {"id": "nothing"}, -32001),
         ("message/send", text("x", taskId="nothing"), -32001),
-        ("message/send", text("x", configuration={"pushNotificationConfig": {"url": "https://x.example"}}), -32003),
-        ("tasks/pushNotificationConfig/set", {}, -32003),
-        ("tasks/pushNotificationConfig/list", {"id": "x"}, -32003),
+        ("message/send", text("x", configuration={"pushNotificationConfig": {"url": "https://10.0.0.1"}}), -32602),
+        ("tasks/pushNotificationConfig/set", {}, -32602),
+        ("tasks/pushNotificationConfig/list", {"id": "x"}, -32001),
         ("message/nothing", {}, -32601),
     ],
 )

@@ -2,17 +2,23 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Protocol, cast
 
 from dragoman.context import Caller, current_request
 from dragoman.doors.a2a.card import Cards
-from dragoman.doors.a2a.errors import PushNotSupported, UnsupportedOperation
+from dragoman.doors.a2a.errors import UnsupportedOperation
+from dragoman.doors.a2a.negotiation import VERSION
+from dragoman.doors.a2a.push import page_json, push_json, read_create, read_one, read_page, read_sent_push
 from dragoman.doors.a2a.reading import Reader, Sent, page_token, read_list, read_send
 from dragoman.doors.a2a.wire import event_json, reply_json, task_json
 from dragoman.gate import Gate
 from dragoman.operations import AnyOperation
-from dragoman.services.tasks.models import Json, Reply, Task
+from dragoman.services.push.models import NewPushConfig
+from dragoman.services.push.operations import CREATE_PUSH, DELETE_PUSH, GET_PUSH, LIST_PUSH
+from dragoman.services.push.ports import Pushes
+from dragoman.services.tasks.models import Incoming, Json, Reply, Task
 from dragoman.services.tasks.operations import CANCEL_TASK, FOLLOW_TASK, GET_TASK, LIST_TASKS, SEND_MESSAGE
 from dragoman.services.tasks.ports import Tasks
 
@@ -28,11 +34,13 @@ class Call:
     base_url: str = ""
     idempotency_key: str | None = None
     last_event_id: int | None = None
+    version: str = VERSION
 
 
 # An event with its number; None where nothing happened for a while, and the line is to be kept alive.
 Events = AsyncGenerator[tuple[int, Json] | None]
-Answers = dict[str, Callable[[Call], Awaitable[Json]]]
+# Objects in 1.0; before it also lists, and nothing at all.
+Answers = dict[str, Callable[[Call], Awaitable[Any]]]
 Streams = dict[str, Callable[[Call], Awaitable[Events]]]
 
 
@@ -50,6 +58,7 @@ class Calls:
         self,
         gate: Gate,
         tasks: Tasks,
+        pushes: Pushes,
         *,
         find_operation: Callable[[str], AnyOperation | None],
         cards: Cards,
@@ -57,6 +66,7 @@ class Calls:
     ) -> None:
         self.gate = gate
         self.tasks = tasks
+        self._pushes = pushes
         self._find_operation = find_operation
         self.cards = cards
         self.longest_wait_s = longest_wait_s
@@ -66,10 +76,10 @@ class Calls:
             "ListTasks": self.page,
             "CancelTask": self.cancel,
             "GetExtendedAgentCard": self.extended_card,
-            "CreateTaskPushNotificationConfig": self.push,
-            "GetTaskPushNotificationConfig": self.push,
-            "ListTaskPushNotificationConfigs": self.push,
-            "DeleteTaskPushNotificationConfig": self.push,
+            "CreateTaskPushNotificationConfig": self.create_push,
+            "GetTaskPushNotificationConfig": self.get_push,
+            "ListTaskPushNotificationConfigs": self.list_pushes,
+            "DeleteTaskPushNotificationConfig": self.delete_push,
         }
         self.streams: Streams = {
             "SendStreamingMessage": self.stream,
@@ -80,7 +90,7 @@ class Calls:
         """Send a message; the task, when it rests or when the sender does not wait, or a message that is all of it."""
         sent = self._read(call, self.longest_wait_s)
         await self.enter(call.caller, sent)
-        answer = await self.tasks.ask(call.caller, sent.incoming)
+        answer = await self.tasks.ask(call.caller, await self._incoming(call, sent))
         if isinstance(answer, Reply):
             return {"message": reply_json(answer)}
         tell_replayed(answer)
@@ -90,7 +100,7 @@ class Calls:
         """Send a message and follow what comes of it."""
         sent = self._read(call, 0)
         await self.enter(call.caller, sent)
-        answer = await self.tasks.stream(call.caller, sent.incoming)
+        answer = await self.tasks.stream(call.caller, await self._incoming(call, sent))
         if isinstance(answer, Reply):
             return _only({"message": reply_json(answer)})
         tell_replayed(answer)
@@ -142,13 +152,44 @@ class Calls:
         await self.gate.enter_ahead(GET_TASK, call.caller)
         return self.cards.extended(call.base_url, call.caller)
 
-    async def push(self, call: Call) -> Json:
-        """Push notifications are not offered yet, and the card says so."""
-        await self.gate.enter_ahead(GET_TASK, call.caller)
-        raise PushNotSupported
+    async def create_push(self, call: Call) -> Json:
+        """Tell somebody of what happens to a task from now on."""
+        ref, new = read_create(call.params, call.version)
+        await self.gate.enter(CREATE_PUSH, call.caller)
+        return push_json(await self._pushes.create(call.caller, ref, new))
+
+    async def get_push(self, call: Call) -> Json:
+        """One push configuration of a task."""
+        ref, config_id = read_one(call.params)
+        await self.gate.enter(GET_PUSH, call.caller)
+        return push_json(await self._pushes.get(call.caller, ref, config_id))
+
+    async def list_pushes(self, call: Call) -> Json:
+        """The push configurations of a task."""
+        ref, limit, after = read_page(call.params)
+        await self.gate.enter(LIST_PUSH, call.caller)
+        return page_json(await self._pushes.list(call.caller, ref, after=after, limit=limit), limit)
+
+    async def delete_push(self, call: Call) -> Json:
+        """Tell somebody nothing more."""
+        ref, config_id = read_one(call.params)
+        await self.gate.enter(DELETE_PUSH, call.caller)
+        await self._pushes.delete(call.caller, ref, config_id)
+        return {}
 
     def _read(self, call: Call, wait_s: float) -> Sent:
         return read_send(call.params, self.cards.modes, key=call.idempotency_key, wait_s=wait_s)
+
+    async def _incoming(self, call: Call, sent: Sent) -> Incoming:
+        """The message, with the push configuration that came with it."""
+        new = read_sent_push(call.params, call.version)
+        if new is None:
+            return sent.incoming
+        await self._pushes.check(new)
+        return replace(sent.incoming, attach=partial(self._attach, new))
+
+    async def _attach(self, new: NewPushConfig, task: Task, after: int) -> None:
+        await self._pushes.attach(task, new, after=after)
 
     async def enter(self, caller: Caller, sent: Sent) -> None:
         """A message that names an operation is counted as that, and its task says whether the caller may."""

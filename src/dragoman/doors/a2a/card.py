@@ -90,7 +90,7 @@ class Cards:
             "supportedInterfaces": self._interfaces(base_url),
             "capabilities": {
                 "streaming": True,
-                "pushNotifications": False,
+                "pushNotifications": True,
                 "extendedAgentCard": True,
                 "extensions": [_tools_extension(tools)],
             },

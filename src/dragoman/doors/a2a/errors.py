@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dragoman.errors import DragomanError, InvalidInput, Kind
+from dragoman.services.push.errors import PushConfigNotFound
 from dragoman.services.tasks.errors import (
     NotCancelable,
     StateTooLarge,
@@ -46,7 +47,7 @@ class UnsupportedOperation(DragomanError):
 
 
 class PushNotSupported(DragomanError):
-    """Push notifications are not offered."""
+    """The plain paths of 0.1 offer no push notifications."""
 
     kind, code = Kind.CONFLICT, "PUSH_NOTIFICATION_NOT_SUPPORTED"
 
@@ -102,6 +103,7 @@ BY_KIND: Final[dict[Kind, Wire]] = {
 _UNSUPPORTED: Final = Wire(-32004, 400, "FAILED_PRECONDITION", "UNSUPPORTED_OPERATION")
 BY_CLASS: Final[dict[type[DragomanError], Wire]] = {
     TaskNotFound: Wire(-32001, 404, "NOT_FOUND", "TASK_NOT_FOUND"),
+    PushConfigNotFound: Wire(-32001, 404, "NOT_FOUND", "TASK_NOT_FOUND"),
     NotCancelable: Wire(-32002, 400, "FAILED_PRECONDITION", "TASK_NOT_CANCELABLE"),
     PushNotSupported: Wire(-32003, 400, "FAILED_PRECONDITION", "PUSH_NOTIFICATION_NOT_SUPPORTED"),
     UnsupportedOperation: _UNSUPPORTED,

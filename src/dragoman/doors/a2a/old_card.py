@@ -23,7 +23,8 @@ def old_card(card: Json, base_url: str) -> Json:
         "provider": {"organization": "Dragoman", "url": base_url},
         "capabilities": {
             "streaming": card["capabilities"]["streaming"],
-            "pushNotifications": card["capabilities"]["pushNotifications"],
+            # These paths have no way to ask for them.
+            "pushNotifications": False,
             "stateTransitionHistory": True,
         },
         "authentication": {"schemes": ["Bearer", "ApiKey"]},

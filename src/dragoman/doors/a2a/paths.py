@@ -19,11 +19,20 @@ _OLD_MESSAGE: Final[Json] = {
     "message": {"role": "user", "parts": [{"type": "data", "data": {"tool": "identity_show", "arguments": {}}}]}
 }
 _TASK: Final[Json] = {"id": "01890a5d-ac96-774b-bcce-b302099a8057", "status": {"state": "TASK_STATE_COMPLETED"}}
+_NEW_PUSH: Final[Json] = {"url": "https://hooks.example.com/a2a", "token": "a secret of the receiver"}
+_PUSH: Final[Json] = {"taskId": _TASK["id"], "id": "hook", "url": _NEW_PUSH["url"]}
+_IN_PATHS: Final[Json] = {"id": _TASK["id"], "config": _PUSH["id"]}
 _OLD_TASK: Final[Json] = {"id": "01890a5d-ac96-774b-bcce-b302099a8057", "status": {"state": "completed"}}
 
 
 def _operation(
-    name: str, summary: str, answer: Json, *, body: Json | None = None, varies: str | None = None, streams: bool = False
+    name: str,
+    summary: str,
+    answer: Json,
+    *,
+    body: Json | None = None,
+    varies: tuple[str, ...] = (),
+    streams: bool = False,
 ) -> Json:
     content: Json = {_SSE: {}} if streams else {}
     content[_JSON] = {"schema": {"type": "object"}, "example": answer}
@@ -43,9 +52,10 @@ def _operation(
             "required": True,
             "content": {_JSON: {"schema": {"type": "object"}, "example": body}},
         }
-    if varies is not None:
+    if varies:
         operation["parameters"] = [
-            {"name": varies, "in": "path", "required": True, "schema": {"type": "string"}, "example": _TASK["id"]}
+            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}, "example": _IN_PATHS[name]}
+            for name in varies
         ]
     return operation
 
@@ -70,14 +80,23 @@ PATHS: Final[dict[str, Json]] = {
                            streams=True),
     },
     f"{REST_PATH}/tasks": {"get": _operation("a2a_list_tasks", "List tasks", {"tasks": [_TASK], "totalSize": 1})},
-    f"{REST_PATH}/tasks/{{id}}": {"get": _operation("a2a_get_task", "Show a task", _TASK, varies="id")},
+    f"{REST_PATH}/tasks/{{id}}": {"get": _operation("a2a_get_task", "Show a task", _TASK, varies=("id",))},
     f"{REST_PATH}/tasks/{{id}}:cancel": {
-        "post": _operation("a2a_cancel_task", "Cancel a task", _TASK, body={}, varies="id"),
+        "post": _operation("a2a_cancel_task", "Cancel a task", _TASK, body={}, varies=("id",)),
     },
     f"{REST_PATH}/tasks/{{id}}:subscribe": {
-        "get": _operation("a2a_follow_task", "Follow a task", {"task": _TASK}, varies="id", streams=True),
-        "post": _operation("a2a_follow_task_by_post", "Follow a task", {"task": _TASK}, body={}, varies="id",
+        "get": _operation("a2a_follow_task", "Follow a task", {"task": _TASK}, varies=("id",), streams=True),
+        "post": _operation("a2a_follow_task_by_post", "Follow a task", {"task": _TASK}, body={}, varies=("id",),
                            streams=True),
+    },
+    f"{REST_PATH}/tasks/{{id}}/pushNotificationConfigs": {
+        "post": _operation("a2a_create_push_config", "Have a webhook told of a task", _PUSH, body=_NEW_PUSH,
+                           varies=("id",)),
+        "get": _operation("a2a_list_push_configs", "List the webhooks of a task", {"configs": [_PUSH]}, varies=("id",)),
+    },
+    f"{REST_PATH}/tasks/{{id}}/pushNotificationConfigs/{{config}}": {
+        "get": _operation("a2a_get_push_config", "Show a webhook of a task", _PUSH, varies=("id", "config")),
+        "delete": _operation("a2a_delete_push_config", "Remove a webhook of a task", {}, varies=("id", "config")),
     },
     f"{REST_PATH}/extendedAgentCard": {
         "get": _operation("a2a_extended_card", "The card for this caller", {"name": "Dragoman"}),
@@ -92,9 +111,9 @@ OLD_PATHS: Final[dict[str, Json]] = {
         "post": _operation("a2a_old_stream", "Send a message and follow its task", _OLD_TASK, body=_OLD_MESSAGE,
                            streams=True),
     },
-    "/tasks/{id}/get": {"get": _operation("a2a_old_get", "Show a task", _OLD_TASK, varies="id")},
+    "/tasks/{id}/get": {"get": _operation("a2a_old_get", "Show a task", _OLD_TASK, varies=("id",))},
     "/tasks/{id}/send": {
-        "post": _operation("a2a_old_answer", "Go on with a task", _OLD_TASK, body=_OLD_MESSAGE, varies="id"),
+        "post": _operation("a2a_old_answer", "Go on with a task", _OLD_TASK, body=_OLD_MESSAGE, varies=("id",)),
     },
-    "/tasks/{id}/cancel": {"post": _operation("a2a_old_cancel", "Cancel a task", _OLD_TASK, body={}, varies="id")},
+    "/tasks/{id}/cancel": {"post": _operation("a2a_old_cancel", "Cancel a task", _OLD_TASK, body={}, varies=("id",))},
 }  # fmt: skip

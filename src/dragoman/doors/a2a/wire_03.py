@@ -2,7 +2,6 @@
 
 from typing import Any, Final, cast
 
-from dragoman.doors.a2a.errors import PushNotSupported
 from dragoman.doors.a2a.negotiation import OLDER
 from dragoman.doors.a2a.reading import Reader
 from dragoman.doors.a2a.tagged import read_message, tag_message, tag_part, tag_status
@@ -24,7 +23,6 @@ def read_send_03(params: Any) -> Json:
 
     Raises:
         InvalidInput: with the fields that are wrong.
-        PushNotSupported: it asks for push notifications.
     """
     message = read_message(params)
     reader = Reader(params)
@@ -35,8 +33,6 @@ def read_send_03(params: Any) -> Json:
     at_once = configuration.value("blocking") is not None and not configuration.flag("blocking")
     reader.complaints += said.complaints + configuration.complaints
     reader.settle()
-    if configuration.value("pushNotificationConfig") is not None:
-        raise PushNotSupported
     given = cast("Json", params)
     return {**given, "message": message, "configuration": {**wanted, "returnImmediately": at_once}}
 

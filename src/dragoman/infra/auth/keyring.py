@@ -1,4 +1,4 @@
-"""The keys that never enter the database: token issuer, API-key pepper, audit signature and audit MAC."""
+"""The keys that never enter the database: token issuer, API-key pepper, audit signature, audit MAC, vault."""
 
 import hashlib
 import os
@@ -29,6 +29,7 @@ class Keyring:
     pepper: bytes
     audit: ed25519.Ed25519PrivateKey
     audit_mac: bytes
+    vault: bytes
 
     @classmethod
     def open(cls, directory: Path) -> "Keyring":
@@ -52,6 +53,7 @@ class Keyring:
             pepper=_load_random(directory / "pepper"),
             audit=audit,
             audit_mac=_load_random(directory / "audit.mac"),
+            vault=_load_random(directory / "vault"),
         )
 
     def fingerprints(self) -> dict[str, str]:
@@ -61,6 +63,7 @@ class Keyring:
             "pepper": _short(b"pepper" + self.pepper),
             "audit": _short(_public(self.audit.public_key())),
             "audit-mac": _short(b"audit-mac" + self.audit_mac),
+            "vault": _short(b"vault" + self.vault),
         }
 
 

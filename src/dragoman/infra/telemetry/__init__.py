@@ -8,6 +8,7 @@ from dragoman.infra.telemetry.health import Degraded, DependencyHealth, Health, 
 from dragoman.infra.telemetry.logs import LogFormat, LogOutput, access_log, configure_logs
 from dragoman.infra.telemetry.metrics import Metrics, mark_process_dead
 from dragoman.infra.telemetry.multiprocess import prepare_multiprocess
+from dragoman.infra.telemetry.push_metrics import PushMetrics
 from dragoman.infra.telemetry.redaction import redact_text
 from dragoman.infra.telemetry.security import SecurityEvents
 from dragoman.infra.telemetry.task_metrics import TaskMetrics
@@ -21,6 +22,7 @@ __all__ = [
     "LogFormat",
     "LogOutput",
     "Metrics",
+    "PushMetrics",
     "SecurityEvents",
     "Span",
     "TaskMetrics",

@@ -21,6 +21,7 @@ from prometheus_client import (
 
 from dragoman.infra.telemetry.multiprocess import VARIABLE
 from dragoman.infra.telemetry.process import ProcessSample
+from dragoman.infra.telemetry.push_metrics import PushMetrics
 from dragoman.infra.telemetry.task_metrics import TaskMetrics
 
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -219,6 +220,7 @@ class Metrics:
         self.dependencies = DependencyMetrics(registry)
         self.process = ProcessMetrics(registry)
         self.tasks = TaskMetrics(registry)
+        self.push = PushMetrics(registry)
         self._security = Counter("dragoman_security_events_total", "Security events.", ("event",), registry=registry)
 
     def security_event(self, event: str) -> None:

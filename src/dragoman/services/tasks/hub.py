@@ -7,9 +7,11 @@ nudged reads the log from where it was; a sweep every second or two covers nudge
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from uuid import UUID
+
+_MOST_WATCHED = 10_000
 
 
 class Hub:
@@ -21,6 +23,7 @@ class Hub:
         self._seqs: dict[UUID, int] = {}
         self._nudges: set[UUID] = set()
         self._nudged = asyncio.Event()
+        self._watchers: dict[UUID, Callable[[UUID], None]] = {}
 
     @contextmanager
     def follow(self, tenant: UUID, task_id: UUID) -> Generator[asyncio.Event]:
@@ -46,6 +49,14 @@ class Hub:
         """Something was committed somewhere."""
         for signal in self._followers.get(task_id, ()):
             signal.set()
+        if (moved := self._watchers.get(task_id)) is not None:
+            moved(task_id)
+
+    def watch(self, task_id: UUID, moved: Callable[[UUID], None]) -> None:
+        """Call `moved` whenever something may have happened; the oldest watchers make room for new ones."""
+        if len(self._watchers) >= _MOST_WATCHED:
+            del self._watchers[next(iter(self._watchers))]
+        self._watchers[task_id] = moved
 
     def followed(self) -> list[tuple[UUID, UUID]]:
         """Tenant and id of the tasks that somebody follows."""

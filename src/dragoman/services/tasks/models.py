@@ -1,5 +1,6 @@
 """A task as the core keeps it. Every door shows a view of this; messages and parts are JSON as kit writes them."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -79,7 +80,10 @@ class Happening:
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """A message from outside, and what its sender wants of the answer."""
+    """A message from outside, and what its sender wants of the answer.
+
+    `attach` is called with the task and its last event number before anything comes of the message.
+    """
 
     message: Json
     context_id: str | None = None
@@ -88,6 +92,7 @@ class Incoming:
     metadata: Json | None = None
     idempotency_key: str | None = None
     wait_s: float | None = None
+    attach: Callable[[Task, int], Awaitable[object]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

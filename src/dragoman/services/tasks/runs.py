@@ -247,7 +247,8 @@ class Run:
             if not self._stored:
                 await self._desk.writer.add(_birth(task, begun + events))
                 task.seq, self._stored = len(begun) + len(events), True
-                return  # nobody could know of it before, so nobody waits for it
+                self._desk.hub.wake(task.id)  # nobody could know of it before, but one may have asked to be told
+                return
         self._desk.hub.happened(task.id)
 
 

@@ -214,6 +214,8 @@ class TaskService:
             attempt=1,
             created_at=now,
         )
+        if incoming.attach is not None:
+            await incoming.attach(task, 0)
         fresh = incoming.context_id is None
         return self._runs.start(
             task, caller, task.history[0], stored=False, fresh=fresh, replies=replies, claim=_claim(caller, incoming)
@@ -229,6 +231,8 @@ class TaskService:
             raise TaskClosed(task.state.value)
         message = _kept(incoming)
         await self._check_thread(caller, task.context_id, message)
+        if incoming.attach is not None:
+            await incoming.attach(task, task.seq)
         events = [{"kind": "message", "message": message}, status_event(task, State.IN_PROGRESS)]
         change = Change(
             task.tenant_id,

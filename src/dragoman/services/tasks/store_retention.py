@@ -38,6 +38,8 @@ WITH RECURSIVE holders AS (
     DELETE FROM task_keys k USING old WHERE k.tenant_id = old.tenant_id AND k.task_id = old.id
 ), data AS (
     DELETE FROM task_data d USING old WHERE d.tenant_id = old.tenant_id AND d.task_id = old.id
+), pushes AS (
+    DELETE FROM push_configs p USING old WHERE p.tenant_id = old.tenant_id AND p.task_id = old.id
 )
 DELETE FROM tasks t USING old WHERE t.tenant_id = old.tenant_id AND t.id = old.id"""
 
@@ -59,7 +61,7 @@ class RetentionStore:
         return await self._remove(FORGET_THREADS)
 
     async def remove_tasks(self, *, after: timedelta) -> int | None:
-        """Remove tasks that ended so long ago, with their events, their values and their keys; how many."""
+        """Remove tasks that ended so long ago, with all that belongs to them; how many."""
         return await self._remove(REMOVE_TASKS, after)
 
     async def _remove(self, sql: LiteralString, *values: timedelta) -> int | None:

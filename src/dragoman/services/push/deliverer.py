@@ -1,0 +1,241 @@
+"""Tells receivers what happens: each in order, at least once, and nobody waits for another's slow one.
+
+A configuration is a cursor into its task's log. The deliverer leases those that are behind, posts what they have not
+been told, and moves the cursor after each answer. A process that dies leaves its leases to run out.
+"""
+
+import asyncio
+import random
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Final
+from uuid import UUID
+
+import httpx
+import orjson
+import structlog
+
+from dragoman.errors import DragomanError
+from dragoman.infra.auth.vault import Vault
+from dragoman.infra.outbound import OutboundRefused
+from dragoman.infra.telemetry import PushMetrics
+from dragoman.services.push.envelope import Envelope, webhook_id
+from dragoman.services.push.models import Delivery
+from dragoman.services.push.ports import Log, Shape
+from dragoman.services.push.store import DeliveryStore
+
+_LOG = structlog.get_logger(__name__)
+_AT_ONCE: Final = 64
+_AT_ONCE_OF_TENANT: Final = 16
+_BATCH: Final = 50
+_SWEEP_S: Final = 1.0
+_CLEAN_S: Final = 3600.0
+_GATHER_S: Final = 0.02
+_LONGEST_WAIT_S: Final = 3600.0
+_LATER: Final = frozenset({408, 425, 429})
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long one answer is waited for, and how often a notification is tried before its receiver is given up."""
+
+    timeout_s: float = 10.0
+    max_attempts: int = 10
+    first_retry_s: float = 1.0
+
+
+class _Failed(Exception):
+    """An attempt that did not succeed; `final` when another would not either."""
+
+    def __init__(self, reason: str, *, final: bool = False, wait_s: float | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.final = final
+        self.wait_s = wait_s
+
+
+class Deliverer:
+    """One a process. `nudge` it when something happened to a task; a sweep covers what nobody told it."""
+
+    def __init__(
+        self,
+        store: DeliveryStore,
+        log: Log,
+        client: httpx.AsyncClient,
+        *,
+        vault: Vault,
+        shapes: Mapping[str, Shape],
+        metrics: PushMetrics,
+        patience: Patience,
+    ) -> None:
+        self._store = store
+        self._log = log
+        self._client = client
+        self._vault = vault
+        self._shapes = shapes
+        self._metrics = metrics
+        self._patience = patience
+        self._nudged: set[UUID] = set()
+        self._wake = asyncio.Event()
+        self._running: set[asyncio.Task[None]] = set()
+        self._of_tenant: Counter[UUID] = Counter()
+
+    def nudge(self, task_id: UUID) -> None:
+        """Something happened to a task that somebody wants to hear of."""
+        self._nudged.add(task_id)
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Deliver until cancelled."""
+        cleaned_at = time.monotonic()
+        while True:
+            self._wake.clear()
+            try:
+                await self._round()
+                if time.monotonic() - cleaned_at > _CLEAN_S:
+                    cleaned_at = time.monotonic()
+                    await self._store.clean()
+            except DragomanError as error:
+                _LOG.warning("push.round_failed", reason=error.message)
+            try:
+                async with asyncio.timeout(_SWEEP_S):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+            await asyncio.sleep(_GATHER_S)
+
+    async def stop(self) -> None:
+        """Stop, and give back what is unfinished."""
+        for delivery in self._running:
+            delivery.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+        await self._client.aclose()
+        await self._store.release()
+
+    async def _round(self) -> None:
+        if self._nudged:
+            nudged, self._nudged = self._nudged, set()
+            await self._store.hurry(list(nudged))
+        while (room := _AT_ONCE - len(self._running)) > 0:
+            busy = [tenant for tenant, count in self._of_tenant.items() if count >= _AT_ONCE_OF_TENANT]
+            limit = min(room, _AT_ONCE_OF_TENANT)
+            deliveries, looked_at = await self._store.claim(limit, busy)
+            for delivery in deliveries:
+                self._start(delivery)
+            if looked_at < limit:
+                return
+
+    def _start(self, delivery: Delivery) -> None:
+        self._of_tenant[delivery.tenant_id] += 1
+        task = asyncio.create_task(self._deliver(delivery))
+        self._running.add(task)
+
+        def ended(done: asyncio.Task[None]) -> None:
+            self._running.discard(done)
+            self._of_tenant[delivery.tenant_id] -= 1
+            if not self._of_tenant[delivery.tenant_id]:
+                del self._of_tenant[delivery.tenant_id]
+            # What happened in the very moment in which it was given back was nobody's to tell.
+            self.nudge(delivery.task_id)
+
+        task.add_done_callback(ended)
+
+    async def _deliver(self, delivery: Delivery) -> None:
+        told = 0
+        try:
+            envelope = self._envelope(delivery)
+            seq = delivery.delivered_seq
+            while happenings := await self._log.events(delivery.tenant_id, delivery.task_id, seq, _BATCH):
+                task = await self._log.find(delivery.tenant_id, str(delivery.task_id))
+                if task is None:
+                    break
+                for covered, body in self._shapes[delivery.version](task, happenings):
+                    await self._post(delivery, envelope, covered, body)
+                    if not await self._store.advance(delivery, covered):
+                        return  # replaced, removed, or another's by now
+                    told, seq = told + 1, covered
+                if seq != happenings[-1].seq:
+                    seq = happenings[-1].seq
+                    await self._store.advance(delivery, seq)
+                if told >= _BATCH:
+                    await self._store.rest(delivery, again=True)
+                    return
+            await self._store.rest(delivery, again=False)
+        except _Failed as failure:
+            await self._failed(delivery, failure, attempts=1 if told else delivery.attempts + 1)
+        except DragomanError as error:
+            _LOG.warning("push.interrupted", task_id=str(delivery.task_id), reason=error.message)
+        except Exception:  # noqa: BLE001 - a worker loop: the lease runs out, and it is tried again
+            _LOG.exception("push.crashed", task_id=str(delivery.task_id))
+
+    async def _post(self, delivery: Delivery, envelope: Envelope, seq: int, body: bytes) -> None:
+        """One attempt.
+
+        Raises:
+            _Failed: it was not taken.
+        """
+        headers = envelope.headers(webhook_id=webhook_id(delivery.task_id, seq), at_s=int(time.time()), body=body)
+        try:
+            async with (
+                asyncio.timeout(self._patience.timeout_s),
+                # The answer's body is nobody's business here, and is not read.
+                self._client.stream("POST", delivery.url, content=body, headers=headers) as response,
+            ):
+                status, retry_after = response.status_code, response.headers.get("retry-after")
+        except OutboundRefused as error:
+            raise _Failed(error.message, final=True) from error
+        except (httpx.HTTPError, TimeoutError) as error:
+            raise _Failed(type(error).__name__) from error
+        if 200 <= status < 300:
+            self._metrics.delivered()
+            return
+        later = status >= 500 or status in _LATER
+        raise _Failed(f"HTTP {status}", final=not later, wait_s=_read_retry_after(retry_after))
+
+    async def _failed(self, delivery: Delivery, failure: _Failed, *, attempts: int) -> None:
+        known = {
+            "task_id": str(delivery.task_id),
+            "config": delivery.id,
+            "reason": failure.reason,
+            "attempts": attempts,
+        }
+        if failure.final or attempts >= self._patience.max_attempts:
+            self._metrics.gave_up()
+            _LOG.warning("push.given_up", **known)
+            await self._store.fail(delivery, failure.reason)
+            return
+        self._metrics.retried()
+        _LOG.info("push.retried", **known)
+        wait_s = failure.wait_s if failure.wait_s is not None else self._backoff_s(attempts)
+        await self._store.retry(delivery, attempts, timedelta(seconds=min(wait_s, _LONGEST_WAIT_S)), failure.reason)
+
+    def _backoff_s(self, attempts: int) -> float:
+        # Jitter, so that receivers that went down together are not all asked again together.
+        return self._patience.first_retry_s * 2 ** (attempts - 1) * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+
+    def _envelope(self, delivery: Delivery) -> Envelope:
+        if delivery.secret is None:
+            return Envelope(delivery.version, delivery.scheme, None, None)
+        try:
+            opened = orjson.loads(self._vault.open(delivery.secret, place=delivery.place))
+        except ValueError as error:
+            raise _Failed(str(error), final=True) from error
+        return Envelope(delivery.version, delivery.scheme, opened["token"], opened["credentials"])
+
+
+def _read_retry_after(value: str | None) -> float | None:
+    """Seconds, or a date; None when it is neither."""
+    if value is None:
+        return None
+    if value.isascii() and value.isdigit():
+        return float(value[:9])
+    try:
+        at = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return max(0.0, (at - datetime.now(UTC)).total_seconds())

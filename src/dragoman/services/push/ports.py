@@ -1,0 +1,52 @@
+"""What a door may ask of push notifications, and what their deliverer asks of others."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+from uuid import UUID
+
+from dragoman.context import Caller
+from dragoman.services.push.models import NewPushConfig, PushConfig
+from dragoman.services.tasks.models import Happening, Task
+
+# What a version of the protocol sends for what happened: each body with the number of the event that it covers.
+Shape = Callable[[Task, Sequence[Happening]], list[tuple[int, bytes]]]
+
+
+class Pushes(Protocol):
+    """The service of push notifications; it says what each of these promises."""
+
+    async def create(self, caller: Caller, ref: str, new: NewPushConfig) -> PushConfig:
+        """Add a configuration."""
+        ...
+
+    async def check(self, new: NewPushConfig) -> None:
+        """Refuse an address early."""
+        ...
+
+    async def attach(self, task: Task, new: NewPushConfig, *, after: int) -> PushConfig:
+        """Add a configuration to a task at hand."""
+        ...
+
+    async def get(self, caller: Caller, ref: str, config_id: str) -> PushConfig:
+        """One configuration."""
+        ...
+
+    async def list(self, caller: Caller, ref: str, *, after: str | None, limit: int) -> list[PushConfig]:
+        """Those of a task."""
+        ...
+
+    async def delete(self, caller: Caller, ref: str, config_id: str) -> None:
+        """Remove one."""
+        ...
+
+
+class Log(Protocol):
+    """The tasks as they are stored."""
+
+    async def find(self, tenant: UUID, ref: str) -> Task | None:
+        """One task."""
+        ...
+
+    async def events(self, tenant: UUID, task_id: UUID, after: int, limit: int = 1000) -> list[Happening]:
+        """What happened since."""
+        ...

@@ -1,0 +1,110 @@
+"""Push configurations for those who ask: add, look, remove."""
+
+from collections.abc import Callable
+from typing import Final
+from uuid import UUID
+
+import orjson
+
+from dragoman.context import Caller
+from dragoman.infra.auth.vault import Vault
+from dragoman.infra.outbound import Guard
+from dragoman.services.push.errors import PushConfigNotFound, TooManyPushConfigs
+from dragoman.services.push.models import NewPushConfig, PushConfig, place_of
+from dragoman.services.push.store import PushStore
+from dragoman.services.tasks.models import Task
+from dragoman.services.tasks.ports import Tasks
+
+MOST_CONFIGS: Final = 20
+
+
+class PushService:
+    """What the doors call, through the gate. `watch` is told of every task that somebody wants to hear of."""
+
+    def __init__(
+        self,
+        store: PushStore,
+        tasks: Tasks,
+        *,
+        guard: Guard,
+        vault: Vault,
+        watch: Callable[[UUID], None],
+        new_id: Callable[[], UUID],
+    ) -> None:
+        self._store = store
+        self._tasks = tasks
+        self._guard = guard
+        self._vault = vault
+        self._watch = watch
+        self._new_id = new_id
+
+    async def create(self, caller: Caller, ref: str, new: NewPushConfig) -> PushConfig:
+        """Add a configuration, or replace the one of the same id: everything from now on is delivered to it.
+
+        A task that rests is told once more, so that who comes too late for the end hears of it all the same.
+
+        Raises:
+            TaskNotFound: there is no such task, or it is another tenant's.
+            OutboundRefused: the address must not be reached.
+            TooManyPushConfigs: the task has enough.
+        """
+        task = await self._tasks.get(caller, ref)
+        await self.check(new)
+        return await self.attach(task, new, after=task.seq - 1 if task.resting else task.seq)
+
+    async def check(self, new: NewPushConfig) -> None:
+        """Refuse an address before anything is done for it.
+
+        Raises:
+            OutboundRefused: it must not be reached.
+        """
+        await self._guard.check(new.url)
+
+    async def attach(self, task: Task, new: NewPushConfig, *, after: int) -> PushConfig:
+        """The same for a task at hand, which need not be stored yet: what happens after this event is delivered.
+
+        Raises:
+            TooManyPushConfigs: the task has enough.
+        """
+        config = PushConfig(task.id, new.id or str(self._new_id()), new.url, new.scheme)
+        secret = None
+        if new.token or new.credentials:
+            plain = orjson.dumps({"token": new.token, "credentials": new.credentials})
+            secret = self._vault.seal(plain, place=place_of(task.tenant_id, task.id, config.id))
+        if not await self._store.put(
+            task.tenant_id, config, version=new.version, secret=secret, after=after, most=MOST_CONFIGS
+        ):
+            raise TooManyPushConfigs(limit=MOST_CONFIGS)
+        self._watch(task.id)
+        return config
+
+    async def get(self, caller: Caller, ref: str, config_id: str) -> PushConfig:
+        """One configuration of a task.
+
+        Raises:
+            TaskNotFound: there is no such task, or it is another tenant's.
+            PushConfigNotFound: it has no such configuration.
+        """
+        task = await self._tasks.get(caller, ref)
+        config = await self._store.find(caller.tenant, task.id, config_id)
+        if config is None:
+            raise PushConfigNotFound(config_id)
+        return config
+
+    async def list(self, caller: Caller, ref: str, *, after: str | None, limit: int) -> list[PushConfig]:
+        """Those of a task by their ids, one more than the limit when there are more.
+
+        Raises:
+            TaskNotFound: there is no such task, or it is another tenant's.
+        """
+        task = await self._tasks.get(caller, ref)
+        return await self._store.list(caller.tenant, task.id, after, limit)
+
+    async def delete(self, caller: Caller, ref: str, config_id: str) -> None:
+        """Remove one; removing it again does nothing.
+
+        Raises:
+            TaskNotFound: there is no such task, or it is another tenant's.
+        """
+        task = await self._tasks.get(caller, ref)
+        await self._store.remove(caller.tenant, task.id, config_id)
