@@ -74,10 +74,16 @@ async def ask(ctx: Context, content: Content) -> OnRequestResult:
     return InputRequired("What else?", SkillSlot("more"))
 
 
+async def echo(ctx: Context, content: Content) -> OnRequestResult:
+    """What was said, as it was said."""
+    del ctx
+    return Completed(content, artifacts=[Artifact(name="echo", content=content)])
+
+
 async def make_text(ctx: Context, content: Content) -> OnRequestResult:
     """A text."""
     del ctx, content
-    return Completed(artifacts=[Artifact.from_text("text", "Generated text content")])
+    return Completed(artifacts=[Artifact.from_text("text", "Generated text content", mime="text/plain")])
 
 
 async def make_file(ctx: Context, content: Content) -> OnRequestResult:
@@ -96,7 +102,7 @@ async def make_file_url(ctx: Context, content: Content) -> OnRequestResult:
 async def make_data(ctx: Context, content: Content) -> OnRequestResult:
     """Data."""
     del ctx, content
-    return Completed(artifacts=[Artifact.from_json("data", {"key": "value", "count": 42})])
+    return Completed(artifacts=[Artifact.from_json("data", {"key": "value", "count": 42}, mime="application/json")])
 
 
 async def stream_text(ctx: Context, content: Content) -> OnRequestResult:
@@ -155,6 +161,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "tck-auth-required": ask_for_auth,
     "tck-input-required": ask,
     "tck-multi-turn": ask,
+    "tck-echo": echo,
     "tck-artifact-text": make_text,
     "tck-artifact-file": make_file,
     "tck-artifact-file-url": make_file_url,

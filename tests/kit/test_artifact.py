@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from dragoman.kit import Artifact, Content, DataPart, FilePart
+from dragoman.kit import Artifact, Content, DataPart, FilePart, TextPart
 
 
 class Claim(BaseModel):
@@ -37,6 +37,14 @@ def test_chunks_are_joined_and_text_that_follows_text_is_one_text() -> None:
 
     assert whole.content == Content.of(["hello", DataPart(data=1), "!"])
     assert chunks[0].content.text == "he"
+
+
+def test_text_with_other_labels_is_another_text() -> None:
+    chunks = [Artifact.from_text("t", "a", mime="text/markdown"), Artifact.from_text("t", "b", mime="text/markdown")]
+
+    whole = Artifact.joined([*chunks, Artifact.from_text("t", "c")])
+
+    assert whole.content == Content.of([TextPart(text="ab", mime="text/markdown"), "c"])
 
 
 def test_joining_many_chunks_is_linear() -> None:

@@ -20,18 +20,21 @@ class Artifact(BaseModel):
     description: str | None = None
 
     @classmethod
-    def from_json(cls, name: str, value: object, *, description: str | None = None) -> "Artifact":
+    def from_json(
+        cls, name: str, value: object, *, mime: str | None = None, description: str | None = None
+    ) -> "Artifact":
         """Structured data: a model, a dataclass or plain JSON.
 
         Raises:
             TypeError: the value cannot be written as JSON.
         """
-        return cls(name=name, content=Content(parts=(DataPart(data=value),)), description=description)  # pyright: ignore[reportArgumentType] the part writes it down
+        part = DataPart(data=value, mime=mime)  # pyright: ignore[reportArgumentType] the part writes it down
+        return cls(name=name, content=Content(parts=(part,)), description=description)
 
     @classmethod
-    def from_text(cls, name: str, text: str, *, description: str | None = None) -> "Artifact":
+    def from_text(cls, name: str, text: str, *, mime: str | None = None, description: str | None = None) -> "Artifact":
         """Words."""
-        return cls(name=name, content=Content(parts=(TextPart(text=text),)), description=description)
+        return cls(name=name, content=Content(parts=(TextPart(text=text, mime=mime),)), description=description)
 
     @classmethod
     def from_file(cls, name: str, mime: str, source: bytes | Path, *, description: str | None = None) -> "Artifact":
@@ -51,18 +54,21 @@ class Artifact(BaseModel):
 
     @classmethod
     def joined(cls, chunks: Sequence["Artifact"]) -> "Artifact":
-        """The chunks of one artifact as a whole, in linear time; text that follows text is one text."""
+        """The chunks of one artifact as a whole, in linear time; text that follows text of its kind is one text."""
         parts: list[Part] = []
-        for of_text, run in groupby((part for chunk in chunks for part in chunk.content.parts), key=_is_text):
-            if of_text:
-                parts.append(TextPart(text="".join(part.text for part in run if isinstance(part, TextPart))))
-            else:
+        for labels, run in groupby((part for chunk in chunks for part in chunk.content.parts), key=_labels):
+            if labels is None:
                 parts.extend(run)
+            else:
+                first, *more = (part for part in run if isinstance(part, TextPart))
+                text = "".join((first.text, *(part.text for part in more)))
+                parts.append(first.model_copy(update={"text": text}))
         return chunks[0].model_copy(update={"content": Content(parts=tuple(parts))})
 
 
-def _is_text(part: Part) -> bool:
-    return isinstance(part, TextPart)
+def _labels(part: Part) -> tuple[object, ...] | None:
+    """What text has beside its words; None for everything else."""
+    return (part.name, part.mime, part.metadata) if isinstance(part, TextPart) else None
 
 
 def _size(part: object) -> int:

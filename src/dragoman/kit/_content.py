@@ -31,25 +31,33 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class TextPart(_Part):
+class _Labelled(_Part):
+    """`name` is that of a file; `metadata` is for those who know what it means."""
+
+    name: str | None = None
+    metadata: dict[str, JsonValue] | None = None
+
+
+class TextPart(_Labelled):
     """Words."""
 
     kind: Literal["text"] = "text"
     text: str
+    mime: str | None = None
 
 
-class DataPart(_Part):
+class DataPart(_Labelled):
     """Any JSON value; a model or a dataclass is written down as JSON when the part is made."""
 
     kind: Literal["data"] = "data"
     data: Json
+    mime: str | None = None
 
 
-class FilePart(_Part):
+class FilePart(_Labelled):
     """A file, by its bytes or by its address, never both."""
 
     kind: Literal["file"] = "file"
-    name: str | None = None
     mime: str = "application/octet-stream"
     data: Bytes | None = Field(default=None, repr=False)
     uri: str | None = None

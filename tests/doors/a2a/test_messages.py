@@ -80,8 +80,8 @@ def test_a_send_waits_until_the_task_rests(a2a: A2A, prefix: str, expected: str)
 @pytest.mark.parametrize(
     ("kind", "part"),
     [
-        ("text", {"text": "Generated text content"}),
-        ("data", {"data": {"key": "value", "count": 42}}),
+        ("text", {"text": "Generated text content", "mediaType": "text/plain"}),
+        ("data", {"data": {"key": "value", "count": 42}, "mediaType": "application/json"}),
         (
             "file",
             {"raw": "R2VuZXJhdGVkIGZpbGUgY29udGVudAo=", "filename": "output.txt", "mediaType": "text/plain"},

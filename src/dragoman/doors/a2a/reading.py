@@ -238,37 +238,44 @@ def _read_part(given: Any, where: str, said: Reader, modes: Modes) -> Json:
         return {}
     payload = payloads[0]
     media_type = _media_type(part, where, said)
-    if media_type and not _fits(media_type, modes.read):
+    if media_type and not _fits(media_type.partition(";")[0].strip().lower(), modes.read):
         raise ContentTypeNotSupported(f"{media_type[:100]!r} is not read here", media_type=media_type[:100])
+    labels = _labels(part, media_type, where, said)
     if payload == "data":
-        return {"kind": "data", "data": part["data"]}
+        return {"kind": "data", "data": part["data"], **labels}
     if not isinstance(part[payload], str):
         said.complain(f"{where}.{payload}", "must be text")
         return {}
     if payload == "text":
-        return {"kind": "text", "text": part["text"]}
-    file: Json = {"kind": "file", "mime": media_type or "application/octet-stream"}
-    name = part.get("filename")
-    if isinstance(name, str) and name:
-        file["name"] = name[:500]
-    elif name:
-        said.complain(f"{where}.filename", "must be text")
+        return {"kind": "text", "text": part["text"], **labels}
+    file: Json = {"kind": "file", "mime": "application/octet-stream", **labels}
     return file | (
         {"uri": part["url"]} if payload == "url" else {"data": read_base64(part["raw"], f"{where}.raw", said)}
     )
 
 
-def _media_type(part: Json, where: str, said: Reader) -> str | None:
-    metadata = part.get("metadata")
+def _labels(part: Json, media_type: str | None, where: str, said: Reader) -> Json:
+    """What stands beside the payload of any part."""
+    name, metadata = part.get("filename"), part.get("metadata")
+    if name is not None and not isinstance(name, str):
+        said.complain(f"{where}.filename", "must be text")
+        name = None
     if metadata is not None and not isinstance(metadata, dict):
         said.complain(f"{where}.metadata", "must be an object")
         metadata = None
+    labels = {"name": name[:500] if name else None, "mime": media_type, "metadata": cast("Json | None", metadata)}
+    return {label: value for label, value in labels.items() if value}
+
+
+def _media_type(part: Json, where: str, said: Reader) -> str | None:
+    metadata = part.get("metadata")
     # Some clients name the type in the part's metadata.
-    given = _field(part, "mediaType") or cast("Json", metadata or {}).get("contentType")
+    elsewhere = cast("Json", metadata).get("contentType") if isinstance(metadata, dict) else None
+    given = _field(part, "mediaType") or elsewhere
     if given is not None and not isinstance(given, str):
         said.complain(f"{where}.mediaType", "must be text")
         return None
-    return given.partition(";")[0].strip().lower() if given else None
+    return given.strip() if given else None
 
 
 def read_base64(raw: str, where: str, said: Reader) -> str:

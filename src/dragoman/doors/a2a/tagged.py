@@ -21,16 +21,17 @@ def rests(state: str) -> bool:
 
 def tag_part(part: Json, tag: str) -> Json:
     """A part of 1.0, with its kind under the name that the version has for it."""
+    about: Json = {"metadata": part["metadata"]} if "metadata" in part else {}
     if "text" in part:
-        return {tag: "text", "text": part["text"]}
+        return {tag: "text", "text": part["text"], **about}
     if "data" in part:
         data = part["data"]
-        return {tag: "data", "data": data if isinstance(data, dict) else {"value": data}}
+        return {tag: "data", "data": data if isinstance(data, dict) else {"value": data}, **about}
     file: Json = {"uri": part["url"]} if "url" in part else {"bytes": part["raw"]}
     for name, older in (("filename", "name"), ("mediaType", "mimeType")):
         if part.get(name):
             file[older] = part[name]
-    return {tag: "file", "file": file}
+    return {tag: "file", "file": file, **about}
 
 
 def tag_message(message: Json, tag: str) -> Json:

@@ -21,6 +21,7 @@ STATES: Final[dict[State, str]] = {
 # To the core it is one of the reasons to wait for its caller.
 AUTH_REQUIRED: Final = "TASK_STATE_AUTH_REQUIRED"
 KNOWN_STATES: Final = frozenset(STATES.values()) | {AUTH_REQUIRED}
+_LABELS: Final = (("name", "filename"), ("mime", "mediaType"), ("metadata", "metadata"))
 _ROLES: Final = {"user": "ROLE_USER", "agent": "ROLE_AGENT"}
 
 
@@ -95,16 +96,17 @@ def part_json(part: Json) -> Json:
     """One piece of content."""
     match part["kind"]:
         case "text":
-            return {"text": part["text"]}
+            shown: Json = {"text": part["text"]}
         case "data":
-            return {"data": part["data"]}
+            shown = {"data": part["data"]}
         case "file":
-            shown: Json = {"url": part["uri"]} if part.get("uri") is not None else {"raw": part["data"]}
-            if part.get("name"):
-                shown["filename"] = part["name"]
-            return shown | {"mediaType": part["mime"]}
+            shown = {"url": part["uri"]} if part.get("uri") is not None else {"raw": part["data"]}
         case _:
             return {"data": part}
+    for label, name in _LABELS:
+        if part.get(label):
+            shown[name] = part[label]
+    return shown
 
 
 def timestamp(at: datetime) -> str:

@@ -207,7 +207,11 @@ def _skill(tool: str) -> str:
 
 
 def _parts(content: kit.Content | None) -> list[Json] | None:
-    return content.model_dump(mode="json", exclude_none=True)["parts"] if content is not None else None
+    if content is None:
+        return None
+    parts = content.model_dump(mode="json", exclude_none=True)["parts"]
+    # Nothing is a value too.
+    return [{"data": None, **part} if part["kind"] == "data" else part for part in parts]
 
 
 def artifact_json(artifact: kit.Artifact) -> Json:
