@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import jwt
 import pytest
 
 from dragoman.errors import UpstreamUnavailable
@@ -119,6 +120,15 @@ def test_the_command_line_makes_no_tokens_once_there_is_an_external_issuer(
     assert answer.returncode != 0
     assert "eyJ" not in answer.stdout
     assert issuer.url in answer.stderr
+
+
+def test_the_key_of_the_card_is_published_where_no_tokens_are_made(shop: Server) -> None:
+    with shop.client() as stranger:
+        [signature] = stranger.get("/.well-known/agent-card.json").json()["signatures"]
+        keys = stranger.get("/.well-known/jwks.json").json()["keys"]
+
+    named = jwt.get_unverified_header(f"{signature['protected']}..{signature['signature']}")["kid"]
+    assert [key["kid"] for key in keys] == [named]
 
 
 @pytest.mark.req("GW-202")

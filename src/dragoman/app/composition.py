@@ -20,6 +20,7 @@ from dragoman.doors.a2a.old_card import OLD_CARD_PATH
 from dragoman.doors.a2a.paths import OLD_PATHS as A2A_OLD_PATHS
 from dragoman.doors.a2a.paths import PATHS as A2A_PATHS
 from dragoman.doors.a2a.seed_paths import SEED_PREFIX
+from dragoman.doors.a2a.signing import CardSigner
 from dragoman.doors.rest.openapi import build_openapi
 from dragoman.doors.rest.routes import RestDoor
 from dragoman.doors.rest.site import SITE_PATHS, Site
@@ -191,12 +192,12 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     tools = GateTools(gate, handlers)
     tasks = build_tasks(settings, db, core_db, addresses.database_url, tools, metrics.tasks)
     push = build_push(settings, db, core_db, tasks, Vault(keyring.vault), metrics.push)
-    calls = _a2a_calls(settings, gate, tasks, push, tools, authority, grpc_port)
+    calls = _a2a_calls(settings, gate, tasks, push, tools, authority, CardSigner(keyring.card), grpc_port)
     health = Health(version=__version__, metrics=metrics, breakers=breakers.states)
     site = Site(
         health=health,
         metrics=metrics,
-        jwks=issuer.jwks if issuer else None,
+        keys=[*(issuer.jwks()["keys"] if issuer else ()), calls.cards.signer.public_key()],
         openapi=build_openapi(BINDINGS, version=__version__, site=SITE_PATHS, carried=A2A_PATHS | A2A_OLD_PATHS),
         ready=lambda: application.ready,
     )
@@ -237,6 +238,7 @@ def _a2a_calls(
     push: PushCore,
     tools: GateTools,
     authority: Authority,
+    signer: CardSigner,
     grpc_port: int | None,
 ) -> Calls:
     cards = Cards(
@@ -244,6 +246,7 @@ def _a2a_calls(
         tasks.agent,
         version=__version__,
         may=lambda caller, operation: authority.refusal(caller, operation) is None,
+        signer=signer,
         grpc_port=grpc_port,
     )
     # A blocking send answers with the task as it is before the edge would cut it off, and that takes a moment too.

@@ -12,6 +12,7 @@ from dragoman import kit
 from dragoman.context import Caller
 from dragoman.doors.a2a.negotiation import OLDER, TOOLS_EXTENSION, VERSION
 from dragoman.doors.a2a.reading import Modes
+from dragoman.doors.a2a.signing import CardSigner
 from dragoman.operations import AnyOperation
 
 Json = dict[str, Any]
@@ -44,12 +45,14 @@ class Cards:
         *,
         version: str,
         may: Callable[[Caller, AnyOperation], bool],
+        signer: CardSigner,
         grpc_port: int | None = None,
     ) -> None:
         self._operations = operations
         self._agent = agent
         self._version = version
         self._may = may
+        self.signer = signer
         self._grpc_port = grpc_port
         self._kept: dict[tuple[str, Shape | None], Card] = {}
         skills = agent.skills if agent else ()
@@ -63,7 +66,7 @@ class Cards:
         kept = self._kept.get((base_url, shape))
         if kept is None:
             card = self._card(base_url, list(self._operations))
-            body = orjson.dumps(shape(card, base_url) if shape else card)
+            body = orjson.dumps(shape(card, base_url) if shape else self.signer.sign(card, base_url))
             kept = Card(body, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.pop(next(iter(self._kept)))
@@ -72,7 +75,8 @@ class Cards:
 
     def extended(self, base_url: str, caller: Caller) -> Json:
         """For one caller: nothing that it would be refused."""
-        return self._card(base_url, [one for one in self._operations if self._may(caller, one)])
+        card = self._card(base_url, [one for one in self._operations if self._may(caller, one)])
+        return self.signer.sign(card, base_url)
 
     def _card(self, base_url: str, operations: list[AnyOperation]) -> Json:
         agent = self._agent

@@ -90,7 +90,7 @@ SITE_PATHS: Final = (
     SitePath(
         "/.well-known/jwks.json",
         "site_jwks",
-        "The public keys of the tokens that this server issues",
+        "The public keys of the cards that this server signs and of the tokens that it issues",
         (
             SiteAnswer(
                 200,
@@ -99,7 +99,6 @@ SITE_PATHS: Final = (
                 {"keys": [{"kty": "EC", "crv": "P-256", "kid": "2026-01"}]},
             ),
         ),
-        errors=(404,),
     ),
 )
 
@@ -115,20 +114,20 @@ _Handler = Callable[[AsgiScope], Awaitable[_Answer]]
 
 
 class Site:
-    """Plain ASGI for `SITE_PATHS`; GET and HEAD alone. `jwks` is None where another party issues the tokens."""
+    """Plain ASGI for `SITE_PATHS`; GET and HEAD alone."""
 
     def __init__(
         self,
         health: Health,
         metrics: Metrics,
         *,
-        jwks: Callable[[], Json] | None,
+        keys: list[Json],
         openapi: Json,
         ready: Callable[[], bool],
     ) -> None:
         self._health = health
         self._metrics = metrics
-        self._jwks = jwks
+        self._keys = orjson.dumps({"keys": keys})
         self._openapi = openapi
         self._ready = ready
         self._assets = load_assets()
@@ -211,10 +210,9 @@ class Site:
         return await _document(scope, self._older, [_ASK_AGAIN])
 
     async def _show_keys(self, scope: AsgiScope) -> _Answer:
-        if self._jwks is None:
-            raise NotFound("path", scope["path"])
+        del scope
         headers: Headers = [(b"content-type", _JSON.encode()), (b"cache-control", b"public, max-age=300")]
-        return _Answer(200, orjson.dumps(self._jwks()), headers)
+        return _Answer(200, self._keys, headers)
 
 
 def _probe(body: bytes, *, well: bool) -> _Answer:

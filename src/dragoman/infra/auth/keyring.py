@@ -1,4 +1,4 @@
-"""The keys that never enter the database: token issuer, API-key pepper, audit signature, audit MAC, vault."""
+"""The keys that never enter the database: token issuer, agent card, API-key pepper, audit signature and MAC, vault."""
 
 import hashlib
 import os
@@ -26,6 +26,7 @@ class Keyring:
     """Made on first use and then kept: losing them logs everybody out and ends the audit chain's authorship."""
 
     issuer: ec.EllipticCurvePrivateKey
+    card: ec.EllipticCurvePrivateKey
     pepper: bytes
     audit: ed25519.Ed25519PrivateKey
     audit_mac: bytes
@@ -42,14 +43,14 @@ class Keyring:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise KeyringError(f"cannot use the keys in {directory}: {error.strerror}") from error
-        issuer = _load_private(directory / "issuer.pem", lambda: ec.generate_private_key(ec.SECP256R1()))
+        issuer = _load_p256(directory / "issuer.pem")
+        card = _load_p256(directory / "card.pem")
         audit = _load_private(directory / "audit.pem", ed25519.Ed25519PrivateKey.generate)
-        if not isinstance(issuer, ec.EllipticCurvePrivateKey) or not isinstance(issuer.curve, ec.SECP256R1):
-            raise KeyringError(f"{directory / 'issuer.pem'} must be a P-256 key")
         if not isinstance(audit, ed25519.Ed25519PrivateKey):
             raise KeyringError(f"{directory / 'audit.pem'} must be an Ed25519 key")
         return cls(
             issuer=issuer,
+            card=card,
             pepper=_load_random(directory / "pepper"),
             audit=audit,
             audit_mac=_load_random(directory / "audit.mac"),
@@ -60,6 +61,7 @@ class Keyring:
         """What identifies each key without giving it away; the database keeps these to notice a mix-up."""
         return {
             "issuer": _short(_public(self.issuer.public_key())),
+            "card": _short(_public(self.card.public_key())),
             "pepper": _short(b"pepper" + self.pepper),
             "audit": _short(_public(self.audit.public_key())),
             "audit-mac": _short(b"audit-mac" + self.audit_mac),
@@ -73,6 +75,13 @@ def _load_private(path: Path, make: Callable[[], _OwnKey]) -> PrivateKeyTypes:
         return serialization.load_pem_private_key(text, None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise KeyringError(f"{path} is not a PEM private key without a password: {error}") from error
+
+
+def _load_p256(path: Path) -> ec.EllipticCurvePrivateKey:
+    key = _load_private(path, lambda: ec.generate_private_key(ec.SECP256R1()))
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise KeyringError(f"{path} must be a P-256 key")
+    return key
 
 
 def _load_random(path: Path) -> bytes:
