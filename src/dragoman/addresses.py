@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from dragoman.operations import AnyOperation
 from dragoman.services.audit import operations as audit
+from dragoman.services.knowledge import operations as knowledge
 from dragoman.services.tenancy import operations as tenancy
 
 
@@ -53,4 +54,15 @@ BINDINGS = (
     Binding("GET", "/api/audit", audit.LIST_RECORDS),
     Binding("POST", "/api/audit/verify", audit.VERIFY_TRAIL),
     Binding("GET", "/api/audit/export", audit.EXPORT_TRAIL),
+    Binding("POST", "/api/knowledge/query", knowledge.QUERY),
+    Binding("POST", "/api/knowledge/check", knowledge.CHECK),
+    Binding("POST", "/api/knowledge/propose", knowledge.PROPOSE, 201),
+    Binding("GET", "/api/knowledge/status", knowledge.STATUS),
+    Binding("GET", "/api/knowledge/{id}", knowledge.SHOW),
+    Binding("GET", "/api/knowledge/{id}/history", knowledge.HISTORY),
+    Binding("GET", "/api/knowledge/{id}/diff", knowledge.DIFF),
+    Binding("POST", "/api/knowledge/{id}/accept", knowledge.ACCEPT_ITEM),
+    Binding("POST", "/api/knowledge/{id}/reject", knowledge.REJECT_ITEM),
+    Binding("POST", "/api/knowledge/{id}/deprecate", knowledge.DEPRECATE_ITEM),
+    Binding("POST", "/api/knowledge/{id}/supersede", knowledge.SUPERSEDE_ITEM),
 )

@@ -18,7 +18,7 @@ import structlog
 from dragoman.context import Caller, RequestContext, current_request
 from dragoman.errors import DragomanError, Forbidden, Internal, TimedOut
 from dragoman.infra.auth.authority import Authority
-from dragoman.infra.db import Database, IdempotencyKeys, Scope, digest_of
+from dragoman.infra.db import Database, IdempotencyKeys, Scope, digest_of, scope_of
 from dragoman.infra.limits import Admission
 from dragoman.infra.telemetry import Metrics, SecurityEvents, Tracer
 from dragoman.operations import AnyOperation, Handlers, I, Input, O, Operation, Output, Passage
@@ -143,7 +143,7 @@ class Gate:
     async def _write(
         self, operation: Operation[I, O], caller: Caller, given: I, key: str | None, request: RequestContext | None
     ) -> O:
-        scope = Scope(caller.tenant, caller.platform)
+        scope = scope_of(caller)
         digest = digest_of(operation.name, given.model_dump(mode="json"))
         async with self._db.unit(scope):
             if key is not None:

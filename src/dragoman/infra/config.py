@@ -106,6 +106,14 @@ class Push(Section):
     max_attempts: int = Field(10, ge=1, le=30, description="Attempts in a row before a webhook is given up.")
 
 
+class Knowledge(Section):
+    """Where the repositories of tenants are."""
+
+    dir: HomePath | None = Field(
+        None, description="Git repositories, one a tenant; by default `knowledge` in the data directory."
+    )
+
+
 class Settings(BaseModel):
     """Everything that can be set. `dragoman config check` prints the values in force."""
 
@@ -171,6 +179,7 @@ class Settings(BaseModel):
     tasks: Tasks = Tasks.model_construct()
     outbound: Outbound = Outbound.model_construct()
     push: Push = Push.model_construct()
+    knowledge: Knowledge = Knowledge.model_construct()
 
     @model_validator(mode="after")
     def _check_combinations(self) -> "Settings":
@@ -201,6 +210,11 @@ class Settings(BaseModel):
     def secrets_path(self) -> Path:
         """Where the keys are."""
         return self.secrets_dir or self.data_dir / "secrets"
+
+    @property
+    def knowledge_dir(self) -> Path:
+        """Where the repositories of tenants are."""
+        return self.knowledge.dir or self.data_dir / "knowledge"
 
     @property
     def security_log_path(self) -> Path:

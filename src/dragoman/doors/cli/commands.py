@@ -10,7 +10,7 @@ import rich_click as click
 from dragoman.doors.cli.endings import Ending, WrongUsage
 from dragoman.doors.cli.program import Programs, program
 
-_RUN, _IDENTITY, _PROOF = "Run it", "Who may do what", "What was done"
+_RUN, _IDENTITY, _KNOWN, _PROOF = "Run it", "Who may do what", "What is known", "What was done"
 _HELP = click.RichHelpConfiguration(theme="default-slim", enable_theme_env_var=False, text_markup=None, max_width=100)
 
 
@@ -61,6 +61,9 @@ def create(programs: Programs) -> Root:
         "tenant": Entry(_IDENTITY, "Organisations whose data nobody else sees.", _noun("tenant")),
         "user": Entry(_IDENTITY, "The people of a tenant.", _noun("user")),
         "key": Entry(_IDENTITY, "API keys for programs.", _noun("key")),
+        "knowledge": Entry(
+            _KNOWN, "Decisions, policies, patterns and specs, and what they demand.", _noun("knowledge")
+        ),
         "audit": Entry(_PROOF, "Who did what, provably.", _audit),
     }
     root = Root(

@@ -4,6 +4,7 @@ from dragoman.infra.db.database import APP_ROLE, CORE_ROLE, Database, Scope, Uni
 from dragoman.infra.db.idempotency import IdempotencyKeys, check_key, digest_of
 from dragoman.infra.db.installation import find_foreign_key
 from dragoman.infra.db.migrator import MigrationError, migrate
+from dragoman.infra.db.pool import scope_of
 from dragoman.infra.db.signals import Signals
 
 __all__ = [
@@ -19,4 +20,5 @@ __all__ = [
     "digest_of",
     "find_foreign_key",
     "migrate",
+    "scope_of",
 ]

@@ -16,6 +16,8 @@ from uuid import UUID
 import asyncpg
 import orjson
 
+from dragoman.context import Caller
+
 # How many idle connections are looked through for one in the right scope.
 _LOOK_THROUGH = 8
 _SET_SCOPE: LiteralString = """
@@ -31,6 +33,11 @@ class Scope:
 
 
 NOBODY = Scope()
+
+
+def scope_of(caller: Caller) -> Scope:
+    """The rows that a caller may see."""
+    return Scope(caller.tenant, caller.platform)
 
 
 class Connection(asyncpg.Connection):

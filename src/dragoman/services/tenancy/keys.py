@@ -7,10 +7,11 @@ from uuid import UUID
 from dragoman.context import Caller
 from dragoman.errors import InvalidInput, NotFound
 from dragoman.infra.auth.secrets import hash_secret, new_api_key
+from dragoman.infra.db import scope_of
 from dragoman.operations import Page, page
 from dragoman.services.tenancy.errors import ScopeTooWide, WrongState
 from dragoman.services.tenancy.models import CreateKey, Key, KeyRef, ListKeys, NewKey, RotateKey
-from dragoman.services.tenancy.revocations import Revocations, scope_of
+from dragoman.services.tenancy.revocations import Revocations
 from dragoman.services.tenancy.store import TenancyStore
 from dragoman.services.tenancy.users import check_role
 

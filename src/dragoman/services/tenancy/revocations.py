@@ -5,7 +5,7 @@ from typing import Protocol
 from uuid import UUID
 
 from dragoman.context import Caller
-from dragoman.infra.db import Database, Scope
+from dragoman.infra.db import Database, scope_of
 from dragoman.services.tenancy.store import TenancyStore
 
 FOREVER = datetime.max.replace(tzinfo=UTC)
@@ -25,11 +25,6 @@ class Spreader(Protocol):
     async def unrevoke(self, tenant: UUID, ref: str) -> None:
         """No longer."""
         ...
-
-
-def scope_of(caller: Caller) -> Scope:
-    """The rows that a caller may see."""
-    return Scope(caller.tenant, caller.platform)
 
 
 class Revocations:

@@ -7,7 +7,7 @@ import orjson
 
 from dragoman.context import Caller
 from dragoman.errors import Forbidden, InvalidInput, NotFound, Stale
-from dragoman.infra.db import UniqueViolated
+from dragoman.infra.db import UniqueViolated, scope_of
 from dragoman.operations import Page, page
 from dragoman.services.tenancy.errors import OwnTenant, SlugTaken, WrongState
 from dragoman.services.tenancy.models import (
@@ -18,7 +18,7 @@ from dragoman.services.tenancy.models import (
     TenantStatus,
     UpdateTenant,
 )
-from dragoman.services.tenancy.revocations import Revocations, scope_of
+from dragoman.services.tenancy.revocations import Revocations
 from dragoman.services.tenancy.store import TenancyStore
 
 MOST_SETTINGS = 100

@@ -8,7 +8,7 @@ from dragoman.context import Caller, Role
 from dragoman.errors import Forbidden, InvalidInput, NotFound, Stale
 from dragoman.infra.auth.secrets import hash_secret, new_invitation
 from dragoman.infra.auth.tokens import Grant, Issuer
-from dragoman.infra.db import UniqueViolated
+from dragoman.infra.db import UniqueViolated, scope_of
 from dragoman.operations import Page, page
 from dragoman.services.tenancy.errors import EmailTaken, RoleTooHigh, WrongState
 from dragoman.services.tenancy.models import (
@@ -26,7 +26,7 @@ from dragoman.services.tenancy.models import (
     UserStatus,
     WhoAmI,
 )
-from dragoman.services.tenancy.revocations import Revocations, scope_of
+from dragoman.services.tenancy.revocations import Revocations
 from dragoman.services.tenancy.store import TenancyStore
 
 INVITATION_DAYS = 7

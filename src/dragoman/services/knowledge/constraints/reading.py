@@ -1,0 +1,84 @@
+"""A subject as rules look at it: each file is encoded, parsed and chosen once, however many rules ask."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from dragoman.services.knowledge.constraints.documents import Unreadable, documents_of
+from dragoman.services.knowledge.constraints.imports import Import, imports_of
+from dragoman.services.knowledge.constraints.manifests import dependencies_of, is_manifest, locate
+from dragoman.services.knowledge.constraints.models import Dependency, Place, SourceFile, Subject
+from dragoman.services.knowledge.constraints.patterns import path_glob
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Reading:
+    """What is in a subject, read as far as it is asked for."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        self._chosen: dict[tuple[str, ...], list[SourceFile]] = {}
+        self._bytes: dict[str, bytes] = {}
+        self._imports: dict[str, list[Import]] = {}
+        self._documents: dict[str, list[Any]] = {}
+        self._dependencies: list[Dependency] | None = None
+
+    def files(self, applies_to: tuple[str, ...]) -> list[SourceFile]:
+        """The files that the globs choose; all of them without globs."""
+        return _kept(self._chosen, applies_to, lambda: _choose(self.subject.files, applies_to))
+
+    def bytes(self, file: SourceFile) -> bytes:
+        """The content as patterns take it."""
+        return _kept(self._bytes, file.path, lambda: file.content.encode(errors="replace"))
+
+    def imports(self, file: SourceFile) -> list[Import]:
+        """What the file imports."""
+        return _kept(self._imports, file.path, lambda: imports_of(file))
+
+    def documents(self, file: SourceFile) -> list[Any]:
+        """The settings in the file; none of one that cannot be read."""
+
+        def read() -> list[Any]:
+            try:
+                return documents_of(file)
+            except Unreadable:
+                return []
+
+        return _kept(self._documents, file.path, read)
+
+    def dependencies(self, applies_to: tuple[str, ...]) -> list[Dependency]:
+        """Those that were given and those of the manifests; globs choose among manifests."""
+        if self._dependencies is None:
+            manifests = [file for file in self.subject.files if is_manifest(file.path)]
+            read = [dependency for file in manifests for dependency in dependencies_of(file)]
+            self._dependencies = [*self.subject.dependencies, *read]
+        if not applies_to:
+            return self._dependencies
+        chosen = {file.path for file in self.files(applies_to)}
+        return [one for one in self._dependencies if one.file is None or one.file in chosen]
+
+    def place(self, dependency: Dependency) -> Place:
+        """Where a dependency stands."""
+        if dependency.line is not None or dependency.file is None:
+            return Place(dependency.file, dependency.line)
+        content = next((file.content for file in self.subject.files if file.path == dependency.file), "")
+        return Place(dependency.file, locate(dependency, content))
+
+
+def _kept(store: dict[K, V], key: K, make: Callable[[], V]) -> V:
+    if key not in store:
+        store[key] = make()
+    return store[key]
+
+
+def _choose(files: Sequence[SourceFile], globs: tuple[str, ...]) -> list[SourceFile]:
+    wanted = [path_glob(glob) for glob in globs if not glob.startswith("!")]
+    unwanted = [path_glob(glob[1:]) for glob in globs if glob.startswith("!")]
+
+    def chosen(path: bytes) -> bool:
+        return (not wanted or any(glob.search(path) for glob in wanted)) and not any(
+            glob.search(path) for glob in unwanted
+        )
+
+    return list(files) if not globs else [file for file in files if chosen(file.path.encode())]

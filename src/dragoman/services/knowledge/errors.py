@@ -1,0 +1,64 @@
+"""What can go wrong with knowledge, beyond the general kinds."""
+
+from dragoman.errors import Conflict, DragomanError, FieldError, InvalidInput, Kind
+
+
+class ExtraMissing(DragomanError):
+    """The server was installed without the libraries that this needs."""
+
+    kind, code = Kind.UNAVAILABLE, "EXTRA_MISSING"
+
+    def __init__(self, extra: str) -> None:
+        super().__init__(f"this server lacks the extra {extra!r}; install dragoman[{extra}]", extra=extra)
+        self.retry_after_s = 3600
+
+
+class ItemExists(Conflict):
+    """Another item has this id."""
+
+    def __init__(self, item_id: str) -> None:
+        super().__init__(f"there is an item {item_id!r} already", id=item_id, reason="ITEM_EXISTS")
+
+
+class Immutable(Conflict):
+    """A decision that was taken is not rewritten but superseded by another."""
+
+    def __init__(self, item_id: str, status: str) -> None:
+        super().__init__(
+            f"the decision {item_id!r} is {status} and cannot be changed; propose another that supersedes it",
+            id=item_id,
+            reason="IMMUTABLE",
+        )
+
+
+class WrongStatus(Conflict):
+    """The item is not in a status from which this can be done."""
+
+    def __init__(self, item_id: str, status: str, wanted: str) -> None:
+        super().__init__(f"item {item_id!r} is {status}; it cannot become {wanted}", id=item_id, reason="WRONG_STATUS")
+
+
+class ProposalOvertaken(Conflict):
+    """What the proposal changes was changed since it was made."""
+
+    def __init__(self, item_id: str) -> None:
+        super().__init__(
+            f"item {item_id!r} was changed since this was proposed; propose it again", id=item_id, reason="OVERTAKEN"
+        )
+
+
+class Moved(Conflict):
+    """Somebody else changed the repository at the same moment, past this server; trying again is safe."""
+
+    retryable = True
+
+    def __init__(self) -> None:
+        super().__init__("the repository was changed at the same moment; try again", reason="REPOSITORY_MOVED")
+
+
+class ItemRefused(InvalidInput):
+    """A document that is no item: `details` say in which file and line."""
+
+    def __init__(self, field: str, message: str, *, file: str, line: int) -> None:
+        super().__init__([FieldError(field=field, message=f"{message} ({file}:{line})")])
+        self.details |= {"file": file, "line": line}

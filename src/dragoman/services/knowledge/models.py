@@ -1,0 +1,300 @@
+"""What is asked of knowledge, and what it answers."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, StringConstraints
+
+from dragoman.operations import Input, Output
+from dragoman.services.knowledge.constraints import Constraint, Severity
+from dragoman.services.knowledge.items import ID_PATTERN, RESERVED, ItemType, Layer, Status
+from dragoman.text import Name, Text
+
+
+def _no_verb(item_id: str) -> str:
+    if item_id in RESERVED:
+        raise ValueError("is the name of an address; choose another id")
+    return item_id
+
+
+def _inside(path: str) -> str:
+    """A path within the project, whoever reads it."""
+    parts = path.replace("\\", "/").split("/")
+    if path.startswith(("/", "\\", "~")) or ".." in parts or (len(path) > 1 and path[1] == ":") or "\x00" in path:
+        raise ValueError("must be a relative path within the project")
+    return path.removeprefix("./")
+
+
+ItemId = Annotated[str, StringConstraints(pattern=ID_PATTERN), AfterValidator(_no_verb)]
+LayerId = Annotated[str, StringConstraints(pattern=ID_PATTERN)]
+InnerPath = Annotated[str, StringConstraints(min_length=1, max_length=500), AfterValidator(_inside)]
+Tag = Annotated[str, StringConstraints(min_length=1, max_length=100)]
+Message = Annotated[Text, StringConstraints(min_length=1, max_length=2_000)]
+
+
+class ItemSummary(Output):
+    """An item as a list shows it; `score` is how well it fits the question, from 0 to 1."""
+
+    id: str
+    type: ItemType
+    layer: Layer
+    layer_id: str | None
+    title: str
+    summary: str
+    status: Status
+    tags: list[str]
+    score: float
+    updated_at: datetime
+
+
+class QueryResult(Output):
+    """What was found, best first."""
+
+    items: list[ItemSummary]
+    total_count: int = Field(description="How many fit, of which these are the first.")
+
+
+class ItemChange(Output):
+    """One commit of an item's history."""
+
+    commit: str
+    author: str
+    email: str
+    at: datetime
+    message: str
+
+
+class KnowledgeItem(Output):
+    """An item, whole."""
+
+    id: str
+    type: ItemType
+    layer: Layer
+    layer_id: str | None
+    title: str
+    summary: str
+    status: Status
+    severity: Severity
+    tags: list[str]
+    content: str
+    content_hash: str
+    constraints: list[Constraint]
+    metadata: dict[str, Any]
+    supersedes: list[str]
+    superseded_by: str | None
+    links: list[str]
+    revision: int = Field(description="How often its content was accepted.")
+    path: str
+    branch: str
+    commit: str
+    created_at: datetime
+    updated_at: datetime
+    proposal: str | None = Field(None, description="The branch on which a change of it is proposed.")
+    history: list[ItemChange] | None = None
+
+
+class ChangeHistory(Output):
+    """The commits that changed an item, newest first."""
+
+    id: str
+    path: str
+    changes: list[ItemChange]
+
+
+class Difference(Output):
+    """How an item changed, as a unified diff."""
+
+    id: str
+    path: str
+    old: str | None
+    new: str
+    diff: str
+
+
+class CodeLocation(Output):
+    """Where in the project; a thing that is missing everywhere has no file."""
+
+    file: str | None = None
+    line: int | None = None
+
+
+class BrokenConstraint(Output):
+    """A demand that is not met, and the item that makes it."""
+
+    item_id: str
+    item_title: str
+    constraint: str
+    severity: Severity
+    message: str
+    location: CodeLocation
+
+
+class CheckSummary(Output):
+    """Violations by severity, and what was held against what."""
+
+    info: int
+    warn: int
+    block: int
+    files: int
+    dependencies: int
+    constraints: int
+    unused: int = Field(description="Constraints that had nothing to be held against.")
+
+
+class CheckResult(Output):
+    """Whether a change may pass; it does when nothing of severity block is violated."""
+
+    passed: bool
+    violations: list[BrokenConstraint]
+    unmet: list[BrokenConstraint] = Field(
+        description="Of a partial check: what must be somewhere, and is not in this part."
+    )
+    summary: CheckSummary
+
+
+class Written(Output):
+    """An item that was changed, and by which commit."""
+
+    id: str
+    status: Status
+    branch: str
+    path: str
+    commit: str
+    success: bool = True
+
+
+class KnowledgeProblem(Output):
+    """Something in the repository that a person should look at; nothing else is held up by it."""
+
+    kind: str
+    file: str
+    line: int
+    item_id: str | None
+    message: str
+
+
+class RepositoryStatus(Output):
+    """How the repository stands."""
+
+    head: str | None
+    indexed: str | None
+    remote: str | None
+    remote_branch: str | None
+    synced_at: datetime | None
+    items: dict[str, int] = Field(description="How many items there are in each status.")
+    problems: list[KnowledgeProblem]
+
+
+class QueryKnowledge(Input):
+    """A question, and what to look at; without a question, the latest."""
+
+    query: Text | None = Field(None, max_length=2_000, description="What to look for, in words.")
+    type: ItemType | None = Field(None, description="Only items of this type.")
+    layer: Layer | None = Field(None, description="Only items of this layer.")
+    layer_id: LayerId | None = Field(None, description="Only items of this org, team or project.")
+    tags: list[Tag] | None = Field(None, max_length=20, description="Only items with all of these tags.")
+    status: list[Status] | Status | None = Field(
+        None, description="Only items in these statuses; accepted, proposed and draft ones when unset."
+    )
+    limit: int = Field(10, ge=1, le=100, description="How many at most.")
+
+
+class ItemRef(Input):
+    """One item of the caller's tenant."""
+
+    id: ItemId = Field(description="The item's id.", examples=["adr-use-postgresql"])
+
+
+class ShowItem(ItemRef):
+    """An item to show."""
+
+    include_history: bool = Field(default=False, description="Also the commits that changed it.")
+
+
+class ItemHistory(ItemRef):
+    """An item whose changes to list."""
+
+    limit: int = Field(50, ge=1, le=500, description="How many at most.")
+
+
+class DiffItem(ItemRef):
+    """Two states of an item; its proposal against what is accepted when neither is named, else its last change."""
+
+    old: str | None = Field(None, pattern=r"^[0-9a-f]{4,40}$", description="A commit.")
+    new: str | None = Field(None, pattern=r"^[0-9a-f]{4,40}$", description="A commit; the latest when unset.")
+
+
+class CheckedFile(Input):
+    """A file of the project."""
+
+    path: InnerPath
+    content: str = Field(max_length=4 * 1024 * 1024)
+
+
+class CheckedDependency(Input):
+    """Something that the project depends on."""
+
+    name: str = Field(min_length=1, max_length=300)
+    version: str | None = Field(None, max_length=200)
+    ecosystem: Literal["pypi", "npm"] | None = None
+    file: InnerPath | None = None
+    line: int | None = Field(None, ge=1)
+
+
+class CheckKnowledge(Input):
+    """A change to hold against what is accepted. Manifests among the files give their dependencies themselves."""
+
+    files: list[CheckedFile] = Field(default_factory=list[CheckedFile], max_length=5_000, description="Files.")
+    dependencies: list[CheckedDependency] = Field(
+        default_factory=list[CheckedDependency], max_length=20_000, description="Dependencies."
+    )
+    min_severity: Severity = Field(Severity.WARN, description="Report nothing below this.")
+    item_ids: list[ItemId] | None = Field(
+        None, max_length=500, description="Only these items, whatever their status: also to try a proposal."
+    )
+    partial: bool = Field(
+        default=False, description="These are not all files: what must be somewhere is listed as unmet, not violated."
+    )
+
+
+class ProposeItem(Input):
+    """A new item, or a change of one: in fields, or as a whole document with front matter."""
+
+    document: str | None = Field(
+        None, max_length=262_144, description="Markdown with YAML front matter; it says all that the fields would."
+    )
+    id: ItemId | None = Field(None, description="The id; made from the title when unset.")
+    type: ItemType | None = Field(None, description="What it is.")
+    title: Name | None = Field(None, description="What it is called.")
+    content: Text | None = Field(None, max_length=200_000, description="What it says, in Markdown.")
+    layer: Layer = Field(Layer.COMPANY, description="For whom it holds.")
+    layer_id: LayerId | None = Field(None, description="Which org, team or project.")
+    summary: Text | None = Field(None, max_length=1_000, description="In a sentence; the first paragraph when unset.")
+    severity: Severity = Field(Severity.WARN, description="How much its constraints matter, unless they say so.")
+    constraints: list[Constraint] = Field(
+        default_factory=list[Constraint], max_length=100, description="What it demands of code."
+    )
+    tags: list[Tag] = Field(default_factory=list[Tag], max_length=50, description="Words to find it by.")
+    metadata: dict[str, Any] = Field(default_factory=dict[str, Any], description="Authors, reviewers, references.")
+    supersedes: list[ItemId] = Field(
+        default_factory=list[ItemId], max_length=20, description="Items that end when this one is accepted."
+    )
+    links: list[ItemId] = Field(default_factory=list[ItemId], max_length=50, description="Related items.")
+    status: Literal["draft", "proposed"] = Field("proposed", description="A draft cannot be accepted yet.")
+    message: Message | None = Field(None, description="Why; it becomes the message of the commit.")
+
+
+class Decide(ItemRef):
+    """A proposal, or an item, to decide about."""
+
+    reason: Message | None = Field(None, description="Why; it becomes part of the commit.")
+
+
+class SupersedeItem(Decide):
+    """An accepted item that another one replaces."""
+
+    by: ItemId = Field(description="The item that takes its place; it must be accepted.")
+
+
+class ShowStatus(Input):
+    """Nothing: a tenant has one repository."""

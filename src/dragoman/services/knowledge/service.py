@@ -1,0 +1,217 @@
+"""Asking knowledge: find, show, check, and how it came to be so."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dragoman.context import Caller
+from dragoman.errors import InvalidInput, NotFound
+from dragoman.infra.db import Scope, scope_of
+from dragoman.services.knowledge import models as m
+from dragoman.services.knowledge.constraints import (
+    RANK,
+    Constraint,
+    Dependency,
+    Report,
+    Rule,
+    Severity,
+    SourceFile,
+    Subject,
+    Violation,
+)
+from dragoman.services.knowledge.errors import ExtraMissing
+from dragoman.services.knowledge.index import KnowledgeIndex
+from dragoman.services.knowledge.items import MAIN, PROPOSALS, Status
+from dragoman.services.knowledge.store import KnowledgeStore, Record
+from dragoman.services.knowledge.vault import EXTRA, Vault
+
+if TYPE_CHECKING:
+    from dragoman.services.knowledge.repository import Change
+    from dragoman.services.knowledge.workshop import Workshop
+
+_ALIVE = (Status.ACCEPTED, Status.PROPOSED, Status.DRAFT)
+_MOST_PROBLEMS = 500
+_MOST_HISTORY = 50
+
+
+class KnowledgeService:
+    """Answers from the index, which follows the repository."""
+
+    def __init__(self, store: KnowledgeStore, index: KnowledgeIndex, vault: Vault) -> None:
+        self._store = store
+        self._index = index
+        self._vault = vault
+
+    async def query(self, caller: Caller, wanted: m.QueryKnowledge) -> m.QueryResult:
+        """Items that fit, best first."""
+        scope = scope_of(caller)
+        await self._index.refresh(scope)
+        statuses = [wanted.status] if isinstance(wanted.status, Status) else wanted.status or _ALIVE
+        rows = await self._store.search(
+            scope,
+            (wanted.query or "").strip() or None,
+            statuses=[status.value for status in statuses],
+            item_type=wanted.type and wanted.type.value,
+            layer=wanted.layer and wanted.layer.value,
+            layer_id=wanted.layer_id,
+            tags=wanted.tags or [],
+            limit=wanted.limit,
+        )
+        total = rows[0]["total"] if rows else 0
+        return m.QueryResult(items=[m.ItemSummary.model_validate(row) for row in rows], total_count=total)
+
+    async def show(self, caller: Caller, wanted: m.ShowItem) -> m.KnowledgeItem:
+        """The item as it is in force; one that never was, as it is proposed.
+
+        Raises:
+            NotFound: there is none, or it belongs to another tenant.
+        """
+        rows = await self.find(scope_of(caller), wanted.id)
+        row = rows[0]
+        proposal = next((one["branch"] for one in rows if one["branch"].startswith(PROPOSALS)), None)
+        history = await self._log(caller, row, _MOST_HISTORY) if wanted.include_history else None
+        return m.KnowledgeItem.model_validate(
+            {**row, "revision": row["version"], "proposal": proposal, "history": history}
+        )
+
+    async def history(self, caller: Caller, wanted: m.ItemHistory) -> m.ChangeHistory:
+        """The commits that changed an item."""
+        row = (await self.find(scope_of(caller), wanted.id))[0]
+        changes = await self._log(caller, row, wanted.limit)
+        return m.ChangeHistory(id=wanted.id, path=row["path"], changes=changes)
+
+    async def diff(self, caller: Caller, wanted: m.DiffItem) -> m.Difference:
+        """How an item changed between two commits.
+
+        Raises:
+            InvalidInput: one of them is no commit of this repository.
+        """
+        rows = await self.find(scope_of(caller), wanted.id)
+        tip, path = rows[-1], rows[0]["path"]
+
+        def work(shop: "Workshop") -> tuple[str | None, str, str]:
+            named: dict[str, str | None] = {}
+            for field, given in (("old", wanted.old), ("new", wanted.new)):
+                named[field] = shop.repository.resolve(given) if given else None
+                if given and named[field] is None:
+                    raise InvalidInput.of(field, "is not a commit of this repository")
+            branch: str = tip["branch"]
+            new = named["new"] or shop.repository.find_head(branch) or tip["commit"]
+            old = named["old"]
+            if old is None and wanted.new is None and branch != MAIN:
+                old = shop.repository.find_head()
+            elif old is None:
+                changes = shop.repository.log(new, path, limit=2)
+                old = changes[1].commit if len(changes) > 1 else None
+            return old, new, shop.repository.diff(old, new, path)
+
+        old, new, diff = await self._vault.run(caller.tenant, work)
+        return m.Difference(id=wanted.id, path=path, old=old, new=new, diff=diff)
+
+    async def status(self, caller: Caller, _: m.ShowStatus) -> m.RepositoryStatus:
+        """How the repository stands, and what is wrong in it."""
+        scope = scope_of(caller)
+        await self._index.refresh(scope)
+        row = await self._store.find_repository(scope) or {}
+        return m.RepositoryStatus(
+            head=await self._vault.run(caller.tenant, lambda shop: shop.repository.find_head()),
+            indexed=row.get("indexed"),
+            remote=row.get("remote"),
+            remote_branch=row.get("branch"),
+            synced_at=row.get("synced_at"),
+            items=await self._store.counts(scope),
+            problems=[shown_problem(one) for one in await self._store.problems(scope, _MOST_PROBLEMS)],
+        )
+
+    async def check(self, caller: Caller, given: m.CheckKnowledge) -> m.CheckResult:
+        """Hold files and dependencies against what is accepted, or against the items that are named.
+
+        Raises:
+            NotFound: an item that was named is not there.
+        """
+        scope = scope_of(caller)
+        await self._index.refresh(scope)
+        rows = await self._store.rules(scope, given.item_ids)
+        if missing := set(given.item_ids or ()) - {row["id"] for row in rows}:
+            raise NotFound("item", min(missing))
+        rules = [rule for row in rows for rule in rules_of(row)]
+        subject = Subject(
+            files=[SourceFile(file.path, file.content) for file in given.files],
+            dependencies=[Dependency(**one.model_dump()) for one in given.dependencies],
+        )
+        report = await asyncio.to_thread(_checked, rules, subject)
+        violations = [*report.violations, *([] if given.partial else report.unmet)]
+        shown = _shown(violations, given.min_severity)
+        count = {severity: sum(one.severity is severity for one in shown) for severity in Severity}
+        return m.CheckResult(
+            passed=not count[Severity.BLOCK],
+            violations=shown,
+            unmet=_shown(report.unmet, given.min_severity) if given.partial else [],
+            summary=m.CheckSummary(
+                info=count[Severity.INFO],
+                warn=count[Severity.WARN],
+                block=count[Severity.BLOCK],
+                files=len(given.files),
+                dependencies=len(given.dependencies),
+                constraints=len(rules),
+                unused=len(rules) - len(report.applied),
+            ),
+        )
+
+    async def find(self, scope: Scope, item_id: str) -> list[Record]:
+        """An item as each branch has it, the one in force first.
+
+        Raises:
+            NotFound: no branch has it.
+        """
+        await self._index.refresh(scope)
+        if not (rows := await self._store.find(scope, item_id)):
+            raise NotFound("item", item_id)
+        return rows
+
+    async def _log(self, caller: Caller, row: Record, limit: int) -> list[m.ItemChange]:
+        def work(shop: "Workshop") -> "list[Change]":
+            head = shop.repository.find_head(row["branch"]) or row["commit"]
+            return shop.repository.log(head, row["path"], limit=limit)
+
+        changes = await self._vault.run(caller.tenant, work)
+        return [
+            m.ItemChange(commit=one.commit, author=one.author, email=one.email, at=one.at, message=one.message)
+            for one in changes
+        ]
+
+
+def rules_of(row: Record) -> list[Rule]:
+    """The constraints of an item as the index shows it."""
+    severity = Severity(row["severity"])
+    return [Rule(row["id"], row["title"], Constraint.model_validate(one), severity) for one in row["constraints"]]
+
+
+def shown_problem(row: Record) -> m.KnowledgeProblem:
+    """A problem as it is told."""
+    return m.KnowledgeProblem(
+        kind=row["kind"], file=row["path"], line=row["line"], item_id=row["item_id"], message=row["message"]
+    )
+
+
+def _checked(rules: Sequence[Rule], subject: Subject) -> Report:
+    try:
+        from dragoman.services.knowledge.constraints.engine import check  # noqa: PLC0415
+    except ImportError as error:
+        raise ExtraMissing(EXTRA) from error
+    return check(rules, subject)
+
+
+def _shown(violations: Sequence[Violation], least: Severity) -> list[m.BrokenConstraint]:
+    return [
+        m.BrokenConstraint(
+            item_id=one.rule.item_id,
+            item_title=one.rule.item_title,
+            constraint=one.rule.constraint.wording,
+            severity=one.rule.effective_severity,
+            message=one.message,
+            location=m.CodeLocation(file=one.place.file, line=one.place.line),
+        )
+        for one in violations
+        if RANK[one.rule.effective_severity] >= RANK[least]
+    ]

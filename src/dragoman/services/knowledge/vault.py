@@ -1,0 +1,51 @@
+"""Where the repositories are: one a tenant, opened in a thread and only there."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID
+
+from dragoman.services.knowledge.errors import ExtraMissing
+
+if TYPE_CHECKING:
+    from dragoman.services.knowledge.workshop import Workshop
+
+T = TypeVar("T")
+EXTRA = "knowledge"
+
+
+class Vault:
+    """Gives work a repository. Git is loaded with the first use: an idle server does without it."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def path(self, tenant: UUID) -> Path:
+        """Where a tenant's repository is, or will be."""
+        return self._directory / f"{tenant}.git"
+
+    async def run(self, tenant: UUID, work: "Callable[[Workshop], T]") -> T:
+        """Do something with a tenant's repository, in a thread.
+
+        Raises:
+            ExtraMissing: this installation has no git.
+        """
+        return await asyncio.to_thread(lambda: work(self._open(tenant)))
+
+    def _open(self, tenant: UUID) -> "Workshop":
+        try:
+            from dragoman.services.knowledge.workshop import Workshop  # noqa: PLC0415
+        except ImportError as error:
+            raise ExtraMissing(EXTRA) from error
+        return Workshop(self.path(tenant))
+
+    def check(self) -> str | None:
+        """What is wrong with the directory, in words for the world, or None."""
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            with (self._directory / ".writable").open("wb"):
+                pass
+        except OSError as error:
+            return f"the repositories cannot be written: {error.strerror}"
+        return None
