@@ -10,6 +10,7 @@ from uuid import UUID
 
 from dragoman import __version__
 from dragoman.addresses import BINDINGS
+from dragoman.app.knowledge import bind_knowledge
 from dragoman.app.push import PushCore, build_push
 from dragoman.app.tasks import TaskCore, build_tasks
 from dragoman.app.tools import GateTools
@@ -44,12 +45,7 @@ from dragoman.services.audit.sealer import Sealer
 from dragoman.services.audit.service import AuditService
 from dragoman.services.audit.store import AuditStore, SealStore
 from dragoman.services.audit.trail import AuditTrail
-from dragoman.services.knowledge import operations as knowledge_operations
-from dragoman.services.knowledge.curation import Curator
-from dragoman.services.knowledge.index import KnowledgeIndex
-from dragoman.services.knowledge.service import KnowledgeService
-from dragoman.services.knowledge.store import KnowledgeStore
-from dragoman.services.knowledge.vault import Vault
+from dragoman.services.knowledge.repositories import Repositories
 from dragoman.services.tenancy import operations as tenancy
 from dragoman.services.tenancy.keys import KeyService
 from dragoman.services.tenancy.revocations import Revocations
@@ -190,8 +186,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     handlers = Handlers()
     _bind_tenancy(handlers, db, copies, keyring, issuer)
     _bind_audit(handlers, db, keyring, heads_file)
-    vault = Vault(settings.knowledge_dir)
-    _bind_knowledge(handlers, db, vault)
+    repositories = bind_knowledge(handlers, settings, db)
 
     authority = Authority.open(settings.policy_dir)
     guards = Guards(admission=admission, authority=authority, keys=IdempotencyKeys(db), trail=trail)
@@ -224,7 +219,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
         tasks=tasks,
         push=push,
     )
-    _register_checks(application, vault)
+    _register_checks(application, repositories)
     return application
 
 
@@ -326,23 +321,6 @@ def _bind_audit(handlers: Handlers, db: Database, keyring: Keyring, heads_file: 
     handlers.add(audit_operations.EXPORT_TRAIL, audit.export)
 
 
-def _bind_knowledge(handlers: Handlers, db: Database, vault: Vault) -> None:
-    store = KnowledgeStore(db)
-    index = KnowledgeIndex(store, db, vault)
-    knowledge, curator = KnowledgeService(store, index, vault), Curator(store, index, vault)
-    handlers.add(knowledge_operations.QUERY, knowledge.query)
-    handlers.add(knowledge_operations.SHOW, knowledge.show)
-    handlers.add(knowledge_operations.CHECK, knowledge.check)
-    handlers.add(knowledge_operations.HISTORY, knowledge.history)
-    handlers.add(knowledge_operations.DIFF, knowledge.diff)
-    handlers.add(knowledge_operations.STATUS, knowledge.status)
-    handlers.add(knowledge_operations.PROPOSE, curator.propose)
-    handlers.add(knowledge_operations.ACCEPT_ITEM, curator.accept)
-    handlers.add(knowledge_operations.REJECT_ITEM, curator.reject)
-    handlers.add(knowledge_operations.DEPRECATE_ITEM, curator.deprecate)
-    handlers.add(knowledge_operations.SUPERSEDE_ITEM, curator.supersede)
-
-
 def _quotas(settings: Settings) -> Quotas:
     limits = settings.limits
     return Quotas(
@@ -368,7 +346,7 @@ def _edge_rules(settings: Settings) -> EdgeRules:
     )
 
 
-def _register_checks(application: Application, vault: Vault) -> None:
+def _register_checks(application: Application, repositories: Repositories) -> None:
     async def postgresql() -> None:
         await application.db.ping()
 
@@ -384,7 +362,7 @@ def _register_checks(application: Application, vault: Vault) -> None:
     application.health.register("valkey", valkey, critical=False)
 
     async def git() -> None:
-        if (wrong := await asyncio.to_thread(vault.check)) is not None:
+        if (wrong := await asyncio.to_thread(repositories.check)) is not None:
             raise Degraded(wrong)
 
     application.health.register("audit", audit, critical=False)

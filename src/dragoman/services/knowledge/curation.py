@@ -30,8 +30,8 @@ from dragoman.services.knowledge.items import (
     slug_of,
     summary_of,
 )
+from dragoman.services.knowledge.repositories import Repositories
 from dragoman.services.knowledge.store import KnowledgeStore, Record
-from dragoman.services.knowledge.vault import Vault
 
 if TYPE_CHECKING:
     from dragoman.services.knowledge.workshop import Workshop
@@ -47,10 +47,12 @@ def now() -> datetime:
 class Curator:
     """Writes items; to be used inside a unit of work, which holds the lock to its end."""
 
-    def __init__(self, store: KnowledgeStore, index: KnowledgeIndex, vault: Vault, *, clock: Clock = now) -> None:
+    def __init__(
+        self, store: KnowledgeStore, index: KnowledgeIndex, repositories: Repositories, *, clock: Clock = now
+    ) -> None:
         self._store = store
         self._index = index
-        self._vault = vault
+        self._repositories = repositories
         self._clock = clock
 
     async def propose(self, caller: Caller, new: m.ProposeItem) -> m.Written:
@@ -75,7 +77,9 @@ class Curator:
             return _written(item, branch, present["commit"])
         at = self._clock()
         item = replace(item, created_at=present["created_at"] if present else at, updated_at=at)
-        commit = await self._vault.run(caller.tenant, lambda shop: shop.propose(item, _signed(caller, at, new.message)))
+        commit = await self._repositories.run(
+            caller.tenant, lambda shop: shop.propose(item, _signed(caller, at, new.message))
+        )
         await self._index.refresh(scope)
         return _written(item, branch, commit)
 
@@ -95,7 +99,7 @@ class Curator:
             _check_step(one, Status.SUPERSEDED)
         revision = max((one["version"] + 1 for one in rows if one["branch"] == MAIN), default=1)
         signed = _signed(caller, self._clock(), decided.reason)
-        item, commit = await self._vault.run(
+        item, commit = await self._repositories.run(
             caller.tenant, lambda shop: shop.accept(row, signed, revision=revision, ended=ended)
         )
         await self._index.refresh(scope)
@@ -107,7 +111,7 @@ class Curator:
         row = _proposal(await self._store.find(scope, decided.id), decided.id)
         _check_step(row, Status.REJECTED)
         signed = _signed(caller, self._clock(), decided.reason)
-        item, commit = await self._vault.run(caller.tenant, lambda shop: shop.reject(row, signed))
+        item, commit = await self._repositories.run(caller.tenant, lambda shop: shop.reject(row, signed))
         await self._index.refresh(scope)
         return _written(item, REJECTED + item.id, commit)
 
@@ -132,7 +136,7 @@ class Curator:
         if by is not None and (other := await self._in_force(scope, by))["status"] != Status.ACCEPTED.value:
             raise WrongStatus(by, other["status"], "what replaces another")
         signed = _signed(caller, self._clock(), decided.reason)
-        item, commit = await self._vault.run(caller.tenant, lambda shop: shop.end(row, status, signed, by=by))
+        item, commit = await self._repositories.run(caller.tenant, lambda shop: shop.end(row, status, signed, by=by))
         await self._index.refresh(scope)
         return _written(item, MAIN, commit)
 
@@ -147,9 +151,9 @@ class Curator:
         if new.document is not None:
             document = new.document
             _check_alone(new)
-            item = await self._vault.run(caller.tenant, lambda shop: shop.read(document))
+            item = await self._repositories.run(caller.tenant, lambda shop: shop.read(document))
             return item.at(Status(new.status))
-        item = await self._vault.run(caller.tenant, _checking(_item_of(new)))
+        item = await self._repositories.run(caller.tenant, _checking(_item_of(new)))
         number = 1
         while new.id is None and (rows := await self._store.find(scope, item.id)):
             if any(row["branch"] == PROPOSALS + item.id and _says_the_same(row, item) for row in rows):

@@ -9,8 +9,8 @@ from uuid import UUID
 
 from dragoman.infra.db import Database, Scope
 from dragoman.services.knowledge.items import MAIN, RepositoryState
+from dragoman.services.knowledge.repositories import Repositories
 from dragoman.services.knowledge.store import KnowledgeStore
-from dragoman.services.knowledge.vault import Vault
 
 _BATCH = 500
 Progress = Callable[[int, int], Awaitable[None]]
@@ -19,16 +19,16 @@ Progress = Callable[[int, int], Awaitable[None]]
 class KnowledgeIndex:
     """What the repository holds, ready to be asked."""
 
-    def __init__(self, store: KnowledgeStore, db: Database, vault: Vault) -> None:
+    def __init__(self, store: KnowledgeStore, db: Database, repositories: Repositories) -> None:
         self._store = store
         self._db = db
-        self._vault = vault
+        self._repositories = repositories
         self._seen: dict[UUID, RepositoryState] = {}
 
     async def refresh(self, scope: Scope, progress: Progress | None = None) -> None:
         """Show what the repository has now; costs one look at its branches when nothing has changed."""
         tenant = _tenant(scope)
-        state = await self._vault.run(tenant, lambda shop: shop.state())
+        state = await self._repositories.run(tenant, lambda shop: shop.state())
         if self._seen.get(tenant) == state:
             return
         if state.head is not None:
@@ -50,7 +50,7 @@ class KnowledgeIndex:
                 return
             await self._store.aim(scope, head)
             known = await self._store.known(scope, MAIN)
-        listing = await self._vault.run(tenant, lambda shop: shop.items(head))
+        listing = await self._repositories.run(tenant, lambda shop: shop.items(head))
         changed = {path: blob for path, blob in listing.items() if known.get(path) != blob}
         paths = sorted(changed)
         for start in range(0, len(paths), _BATCH):
@@ -72,7 +72,9 @@ class KnowledgeIndex:
             if aimed and (await self._store.repository(scope))["indexing"] != commit:
                 return False
             before = await self._store.at_paths(scope, branch, list(batch))
-            items, problems = await self._vault.run(_tenant(scope), lambda shop: shop.records(commit, batch, before))
+            items, problems = await self._repositories.run(
+                _tenant(scope), lambda shop: shop.records(commit, batch, before)
+            )
             await self._store.put(scope, branch, items, problems if branch == MAIN else [])
         return True
 
@@ -82,7 +84,7 @@ class KnowledgeIndex:
         await self._store.remove_branches(scope, gone)
         for name, commit in branches.items():
             if shown.get(name) != commit:
-                changed = await self._vault.run(_tenant(scope), lambda shop, at=commit: shop.proposed(at))
+                changed = await self._repositories.run(_tenant(scope), lambda shop, at=commit: shop.proposed(at))
                 await self._put(scope, name, commit, changed, aimed=False)
 
 

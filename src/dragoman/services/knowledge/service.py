@@ -22,8 +22,8 @@ from dragoman.services.knowledge.constraints import (
 from dragoman.services.knowledge.errors import ExtraMissing
 from dragoman.services.knowledge.index import KnowledgeIndex
 from dragoman.services.knowledge.items import MAIN, PROPOSALS, Status
+from dragoman.services.knowledge.repositories import EXTRA, Repositories
 from dragoman.services.knowledge.store import KnowledgeStore, Record
-from dragoman.services.knowledge.vault import EXTRA, Vault
 
 if TYPE_CHECKING:
     from dragoman.services.knowledge.repository import Change
@@ -37,10 +37,10 @@ _MOST_HISTORY = 50
 class KnowledgeService:
     """Answers from the index, which follows the repository."""
 
-    def __init__(self, store: KnowledgeStore, index: KnowledgeIndex, vault: Vault) -> None:
+    def __init__(self, store: KnowledgeStore, index: KnowledgeIndex, repositories: Repositories) -> None:
         self._store = store
         self._index = index
-        self._vault = vault
+        self._repositories = repositories
 
     async def query(self, caller: Caller, wanted: m.QueryKnowledge) -> m.QueryResult:
         """Items that fit, best first."""
@@ -105,7 +105,7 @@ class KnowledgeService:
                 old = changes[1].commit if len(changes) > 1 else None
             return old, new, shop.repository.diff(old, new, path)
 
-        old, new, diff = await self._vault.run(caller.tenant, work)
+        old, new, diff = await self._repositories.run(caller.tenant, work)
         return m.Difference(id=wanted.id, path=path, old=old, new=new, diff=diff)
 
     async def status(self, caller: Caller, _: m.ShowStatus) -> m.RepositoryStatus:
@@ -114,7 +114,7 @@ class KnowledgeService:
         await self._index.refresh(scope)
         row = await self._store.find_repository(scope) or {}
         return m.RepositoryStatus(
-            head=await self._vault.run(caller.tenant, lambda shop: shop.repository.find_head()),
+            head=await self._repositories.run(caller.tenant, lambda shop: shop.repository.find_head()),
             indexed=row.get("indexed"),
             remote=row.get("remote"),
             remote_branch=row.get("branch"),
@@ -174,7 +174,7 @@ class KnowledgeService:
             head = shop.repository.find_head(row["branch"]) or row["commit"]
             return shop.repository.log(head, row["path"], limit=limit)
 
-        changes = await self._vault.run(caller.tenant, work)
+        changes = await self._repositories.run(caller.tenant, work)
         return [
             m.ItemChange(commit=one.commit, author=one.author, email=one.email, at=one.at, message=one.message)
             for one in changes

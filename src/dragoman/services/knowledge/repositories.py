@@ -15,7 +15,7 @@ T = TypeVar("T")
 EXTRA = "knowledge"
 
 
-class Vault:
+class Repositories:
     """Gives work a repository. Git is loaded with the first use: an idle server does without it."""
 
     def __init__(self, directory: Path) -> None:
