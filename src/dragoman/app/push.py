@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
+from uuid import UUID
 
 import httpx
 
@@ -68,12 +69,17 @@ def build_push(
         metrics=metrics,
         patience=patience,
     )
+
+    def watch(task_id: UUID) -> None:
+        tasks.hub.watch(task_id, deliverer.nudge)
+        deliverer.nudge(task_id)
+
     service = PushService(
         PushStore(db),
         tasks.service,
         guard=guard,
         vault=vault,
-        watch=lambda task_id: tasks.hub.watch(task_id, deliverer.nudge),
+        watch=watch,
         new_id=new_id,
     )
     return PushCore(service, deliverer)

@@ -21,6 +21,9 @@ RESULTS = {
     "ListTasks": "ListTasksResponse",
     "CancelTask": "Task",
     "GetExtendedAgentCard": "AgentCard",
+    "CreateTaskPushNotificationConfig": "TaskPushNotificationConfig",
+    "GetTaskPushNotificationConfig": "TaskPushNotificationConfig",
+    "ListTaskPushNotificationConfigs": "ListTaskPushNotificationConfigsResponse",
 }
 SECRETS = ("Traceback", "asyncpg", "pydantic", "postgres", ".py", "SELECT", "INSERT", "site-packages", "RuntimeError")
 

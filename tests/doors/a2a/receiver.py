@@ -37,6 +37,7 @@ class Reply:
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict[str, str])
     held: threading.Event | None = None
+    body: bytes = b""
 
 
 class Receiver:
@@ -91,9 +92,10 @@ def _handler(take: Callable[[Notification], Reply]) -> type[BaseHTTPRequestHandl
                 reply.held.wait(30)
             try:
                 self.send_response(reply.status)
-                for name, value in {**reply.headers, "content-length": "0"}.items():
+                for name, value in {**reply.headers, "content-length": str(len(reply.body))}.items():
                     self.send_header(name, value)
                 self.end_headers()
+                self.wfile.write(reply.body)
             except OSError:
                 return  # the sender did not wait so long
 

@@ -96,7 +96,7 @@ def read_target(url: str) -> Target:
     literal = _literal(host)
     if literal is None and (not _HOST.fullmatch(host) or _ends_in_a_number(host)):
         raise OutboundRefused("the host must be a name, or an address in its usual form")
-    port = parsed.port or (443 if parsed.scheme == "https" else 80)
+    port = parsed.port if parsed.port is not None else 443 if parsed.scheme == "https" else 80
     if not 0 < port < 65536:
         raise OutboundRefused("there is no such port")
     return Target(parsed, host, port, literal)

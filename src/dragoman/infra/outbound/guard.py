@@ -4,6 +4,8 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from ipaddress import ip_address
 from typing import Final, cast
 
@@ -12,6 +14,7 @@ import httpx
 from dragoman.infra.outbound.addresses import Address, Allowed, OutboundRefused, Target, is_public, read_target
 
 _RESOLVE_S: Final = 3.0
+_THREADS: Final = 32
 _MOST_TRIED: Final = 3
 Resolve = Callable[[str, int], Awaitable[list[Address]]]
 
@@ -24,20 +27,26 @@ class ResponseTooLarge(httpx.ReadError):
     """More came back than anybody asked for."""
 
 
-async def resolve(host: str, port: int) -> list[Address]:
-    """Every address that the system knows for a name.
+class Names:
+    """The system's resolver, on threads of its own: a name server that does not answer holds up nothing else."""
 
-    Raises:
-        NotResolved: it knows none, or takes too long to say.
-    """
-    loop = asyncio.get_running_loop()
-    try:
-        async with asyncio.timeout(_RESOLVE_S):
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError, TimeoutError) as error:
-        raise NotResolved(f"{host} cannot be resolved") from error
-    # A dictionary keeps the order in which the system prefers them.
-    return list(dict.fromkeys(ip_address(str(entry[4][0]).partition("%")[0]) for entry in found))
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="resolve")
+
+    async def __call__(self, host: str, port: int) -> list[Address]:
+        """Every address that the system knows for a name.
+
+        Raises:
+            NotResolved: it knows none, or takes too long to say.
+        """
+        ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+        try:
+            async with asyncio.timeout(_RESOLVE_S):
+                found = await asyncio.get_running_loop().run_in_executor(self._threads, ask)
+        except (OSError, UnicodeError, TimeoutError) as error:
+            raise NotResolved(f"{host} cannot be resolved") from error
+        # A dictionary keeps the order in which the system prefers them.
+        return list(dict.fromkeys(ip_address(str(entry[4][0]).partition("%")[0]) for entry in found))
 
 
 class Guard(httpx.AsyncBaseTransport):
@@ -48,10 +57,10 @@ class Guard(httpx.AsyncBaseTransport):
     """
 
     def __init__(
-        self, allowed: Allowed | None = None, *, resolve: Resolve = resolve, most_bytes: int = 1_048_576
+        self, allowed: Allowed | None = None, *, resolve: Resolve | None = None, most_bytes: int = 1_048_576
     ) -> None:
         self._allowed = allowed or Allowed()
-        self._resolve = resolve
+        self._resolve = resolve or Names()
         self._most_bytes = most_bytes
         # No connection is kept: two names on one address would share it, and its certificate is one name's.
         self._wire = httpx.AsyncHTTPTransport(
