@@ -90,7 +90,7 @@ class Gate:
             self._watch.metrics.operations.observe(operation.name, operation.skill, outcome, perf_counter() - started)
         return output
 
-    async def enter(self, operation: Passage, caller: Caller) -> None:
+    async def enter(self, operation: AnyOperation | Passage, caller: Caller) -> None:
         """The guards alone, for what a protocol carries by itself: a message, a stream.
 
         Raises:

@@ -11,6 +11,7 @@ from uuid import UUID
 from dragoman import __version__
 from dragoman.addresses import BINDINGS
 from dragoman.app.knowledge import bind_knowledge
+from dragoman.app.mcp import build_mcp
 from dragoman.app.push import PushCore, build_push
 from dragoman.app.tasks import TaskCore, build_tasks
 from dragoman.app.tools import GateTools
@@ -22,6 +23,9 @@ from dragoman.doors.a2a.paths import OLD_PATHS as A2A_OLD_PATHS
 from dragoman.doors.a2a.paths import PATHS as A2A_PATHS
 from dragoman.doors.a2a.seed_paths import SEED_PREFIX
 from dragoman.doors.a2a.signing import CardSigner
+from dragoman.doors.mcp.door import MCP_PATH, McpDoor
+from dragoman.doors.mcp.metadata import METADATA_PATHS
+from dragoman.doors.mcp.paths import PATHS as MCP_PATHS
 from dragoman.doors.rest.openapi import build_openapi
 from dragoman.doors.rest.routes import RestDoor
 from dragoman.doors.rest.site import SITE_PATHS, Site
@@ -54,10 +58,17 @@ from dragoman.services.tenancy.tenants import TenantService
 from dragoman.services.tenancy.users import UserService
 
 PROBE_PATHS = frozenset({"/health", "/ready", "/metrics"})
-OPEN_PATHS = frozenset(
-    {"/", "/docs", "/openapi.json", "/openapi-3.0.json", "/.well-known/jwks.json", CARD_PATH, OLD_CARD_PATH}
-)
+OPEN_PATHS = METADATA_PATHS | {
+    "/",
+    "/docs",
+    "/openapi.json",
+    "/openapi-3.0.json",
+    "/.well-known/jwks.json",
+    CARD_PATH,
+    OLD_CARD_PATH,
+}
 OPEN_PREFIXES = ("/docs/",)
+CARRIED_PATHS = A2A_PATHS | A2A_OLD_PATHS | MCP_PATHS
 _A2A = (*RPC_PATHS, CARD_PATH, OLD_CARD_PATH)
 _A2A_PREFIXES = (f"{REST_PATH}/", SEED_PREFIX)
 
@@ -112,6 +123,7 @@ class Application:
     tracer: Tracer
     tasks: TaskCore
     push: PushCore
+    mcp: McpDoor
     ready: bool = False
     jobs: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
@@ -133,6 +145,7 @@ class Application:
         await asyncio.gather(*self.jobs, return_exceptions=True)
         with suppress(Exception):
             await self.push.stop()
+            await self.mcp.stop()
             await self.tasks.stop()
             await self.sealer.seal()
         await self.limiter.stop()
@@ -144,9 +157,10 @@ class Application:
 class Doors:
     """Hands a request to its door by the first part of its path."""
 
-    def __init__(self, rest: AsgiApp, a2a: AsgiApp, site: AsgiApp) -> None:
+    def __init__(self, *, rest: AsgiApp, a2a: AsgiApp, mcp: AsgiApp, site: AsgiApp) -> None:
         self._rest = rest
         self._a2a = a2a
+        self._mcp = mcp
         self._site = site
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
@@ -156,6 +170,8 @@ class Doors:
             await self._rest(scope, receive, send)
         elif path in _A2A or path.startswith(_A2A_PREFIXES):
             await self._a2a(scope, receive, send)
+        elif path == MCP_PATH or path in METADATA_PATHS:
+            await self._mcp(scope, receive, send)
         else:
             await self._site(scope, receive, send)
 
@@ -201,14 +217,16 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
         health=health,
         metrics=metrics,
         keys=[*(issuer.jwks()["keys"] if issuer else ()), calls.cards.signer.public_key()],
-        openapi=build_openapi(BINDINGS, version=__version__, site=SITE_PATHS, carried=A2A_PATHS | A2A_OLD_PATHS),
+        openapi=build_openapi(BINDINGS, version=__version__, site=SITE_PATHS, carried=CARRIED_PATHS),
         ready=lambda: application.ready,
     )
     guard = partial(
         Edge, authenticator=authenticator, admission=admission, metrics=metrics, security=security, tracer=tracer
     )
+    mcp = build_mcp(settings, gate, tasks, tools, authority)
+    doors = Doors(rest=RestDoor(gate, BINDINGS), a2a=A2ADoor(calls), mcp=mcp, site=site)
     application = Application(
-        asgi=guard(Doors(RestDoor(gate, BINDINGS), A2ADoor(calls), site), _edge_rules(settings)),
+        asgi=guard(doors, replace(_edge_rules(settings), resources={MCP_PATH: mcp.resource})),
         grpc=_grpc_edge(settings, calls, guard) if grpc_port else None,
         db=db,
         core_db=core_db,
@@ -218,6 +236,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
         tracer=tracer,
         tasks=tasks,
         push=push,
+        mcp=mcp,
     )
     _register_checks(application, repositories)
     return application
@@ -252,11 +271,13 @@ def _a2a_calls(
         signer=signer,
         grpc_port=grpc_port,
     )
-    # A blocking send answers with the task as it is before the edge would cut it off, and that takes a moment too.
-    timeout_s = settings.request_timeout_s
-    longest_wait_s = min(timeout_s * 0.9, max(timeout_s - 1, timeout_s / 2))
     return Calls(
-        gate, tasks.service, push.service, find_operation=tools.find, cards=cards, longest_wait_s=longest_wait_s
+        gate,
+        tasks.service,
+        push.service,
+        find_operation=tools.find,
+        cards=cards,
+        longest_wait_s=settings.longest_wait_s,
     )
 
 

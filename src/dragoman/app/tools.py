@@ -5,8 +5,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from dragoman.arguments import invalid
 from dragoman.context import Caller
-from dragoman.errors import FieldError, InvalidInput, NotFound
+from dragoman.errors import NotFound
 from dragoman.gate import Gate
 from dragoman.operations import AnyOperation, Handlers
 
@@ -37,10 +38,6 @@ class GateTools:
         try:
             given = operation.input.model_validate(arguments)
         except ValidationError as error:
-            complaints = [
-                FieldError(field=".".join(map(str, item["loc"])) or "arguments", message=item["msg"])
-                for item in error.errors(include_url=False, include_context=False, include_input=False)
-            ]
-            raise InvalidInput(complaints) from None
+            raise invalid(error) from None
         output = await self._gate.run(operation, caller, given, idempotency_key=key if operation.writes else None)
         return output.model_dump(mode="json")

@@ -207,6 +207,11 @@ class Settings(BaseModel):
         return bool(self.jwks_url or self.issuer)
 
     @property
+    def longest_wait_s(self) -> float:
+        """Who waits for a task gets it as it is before the edge would cut the request off, and that takes a moment."""
+        return min(self.request_timeout_s * 0.9, max(self.request_timeout_s - 1, self.request_timeout_s / 2))
+
+    @property
     def secrets_path(self) -> Path:
         """Where the keys are."""
         return self.secrets_dir or self.data_dir / "secrets"

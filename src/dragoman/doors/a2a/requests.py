@@ -12,11 +12,10 @@ from dragoman.doors.a2a.calls import Call
 from dragoman.doors.a2a.errors import ParseFailed
 from dragoman.doors.a2a.negotiation import VERSION, negotiate_extensions, negotiate_version
 from dragoman.errors import InvalidInput, Unauthenticated
-from dragoman.infra.edge import AsgiScope, Receive
+from dragoman.infra.edge import AsgiScope, Receive, base_url
 
 Headers = list[tuple[bytes, bytes]]
 Json = dict[str, Any]
-_HOST: Final = re.compile(r"[A-Za-z0-9.\-]{1,253}(:\d{1,5})?|\[[0-9a-fA-F:.]{2,45}\](:\d{1,5})?")
 _MOST_VALUES: Final = 100_000
 _GREATEST: Final = 2**53 - 1
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{16}")
@@ -49,11 +48,7 @@ class Request:
     @property
     def base_url(self) -> str:
         """Under which address the client found this server."""
-        host = self.headers.get(b"host", "")
-        if not _HOST.fullmatch(host):
-            server = self.scope.get("server") or ("localhost", None)
-            host = f"{server[0]}:{server[1]}" if server[1] else str(server[0])
-        return f"{self.scope.get('scheme', 'http')}://{host}"
+        return base_url(self.scope, self.headers)
 
     def negotiate(self, *, served: tuple[str, ...] = (VERSION,), silent: str = VERSION) -> tuple[str, Headers]:
         """The version to answer in, and the headers of the answer.

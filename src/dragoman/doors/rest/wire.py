@@ -2,27 +2,21 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from math import isfinite
 from typing import Any, TypeVar, cast
 from urllib.parse import parse_qsl
 
 import orjson
 from pydantic import BaseModel, ValidationError
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from dragoman.addresses import Binding
-from dragoman.errors import FieldError, InvalidInput, UnsupportedMedia
+from dragoman.arguments import MOST_FIELDS, check_values, invalid, read_arguments
+from dragoman.errors import InvalidInput, UnsupportedMedia
 from dragoman.infra.edge import Receive
 from dragoman.operations import Page
 
 M = TypeVar("M", bound=BaseModel)
 Headers = list[tuple[bytes, bytes]]
-# Whole numbers beyond this are not the same in every program that reads JSON (RFC 8785).
-_GREATEST = 2**53 - 1
-# Checking and hashing a body takes about a microsecond a value, and nobody else is served meanwhile.
-_MOST_VALUES = 100_000
-# No input of ours has nearly as many fields, and no person reads as many complaints.
-_MOST_FIELDS = 100
 
 
 async def read_body(receive: Receive) -> bytes:
@@ -54,7 +48,7 @@ def read_query(model: type[M], query: bytes, path: Mapping[str, str]) -> M:
             keep_blank_values=True,
             strict_parsing=bool(query),
             errors="strict",
-            max_num_fields=_MOST_FIELDS,
+            max_num_fields=MOST_FIELDS,
         )
     except ValueError:
         raise InvalidInput.of("query", "must be a query string such as limit=10&status=active") from None
@@ -62,7 +56,7 @@ def read_query(model: type[M], query: bytes, path: Mapping[str, str]) -> M:
         if name in values:
             raise InvalidInput.of(name[:100], "must be given once")
         values[name] = value
-    _check(values)
+    check_values(values)
     try:
         return model.model_validate_strings(values)
     except ValidationError as error:
@@ -91,51 +85,13 @@ def read_json(model: type[M], body: bytes, content_type: str, extra: Mapping[str
         if name in given:
             raise InvalidInput.of(name, "is given by the address or a header, not in the body")
         given[name] = value
-    _check(given)
-    try:
-        # From JSON text once more, in strict mode: "1" is no number there, and an ISO string is still a date.
-        return model.model_validate_json(to_json(given), strict=True)
-    except ValidationError as error:
-        raise invalid(error) from None
+    return read_arguments(model, given)
 
 
 def _is_json(content_type: str) -> bool:
     media_type, *parameters = (part.strip().lower() for part in content_type.split(";"))
     charsets = {part.partition("=")[2].strip('"') for part in parameters if part.startswith("charset=")}
     return media_type == "application/json" and charsets <= {"utf-8", "utf8", "us-ascii"}
-
-
-def _check(values: dict[str, Any]) -> None:
-    """Refuse what JSON can say and neither PostgreSQL nor canonical JSON can; text of any other kind may pass."""
-    if len(values) > _MOST_FIELDS:
-        raise InvalidInput.of("body", f"must not have more than {_MOST_FIELDS} fields")
-    waiting: list[tuple[str, Any]] = list(values.items())
-    seen = 0
-    while waiting:
-        field, value = waiting.pop()
-        if isinstance(value, str):
-            if "\x00" in value:
-                raise InvalidInput.of(field[:100], "must not contain the control character U+0000")
-        elif isinstance(value, int | float):
-            if not -_GREATEST <= value <= _GREATEST and not (isinstance(value, float) and isfinite(value)):
-                raise InvalidInput.of(field[:100], "must be a finite number, and a whole one within 2**53")
-        elif isinstance(value, list | dict):
-            inner = cast("list[Any] | dict[str, Any]", value)
-            seen += len(inner)
-            if seen > _MOST_VALUES:
-                raise InvalidInput.of(field[:100], f"must not hold more than {_MOST_VALUES} values")
-            waiting.extend((field, item) for item in inner)
-            if isinstance(inner, dict):
-                waiting.extend((field, item) for item in inner.values())
-
-
-def invalid(error: ValidationError) -> InvalidInput:
-    """Every complaint, up to a reasonable number, each with its field and what was expected."""
-    complaints: list[FieldError] = []
-    for item in error.errors(include_url=False, include_context=False, include_input=False)[:_MOST_FIELDS]:
-        field = ".".join(str(part)[:100] for part in item["loc"]) or "body"
-        complaints.append(FieldError(field=field, message=item["msg"].removeprefix("Value error, ")))
-    return InvalidInput(complaints)
 
 
 def read_etag(value: str) -> int:

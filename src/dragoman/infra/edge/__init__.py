@@ -1,7 +1,21 @@
 """The HTTP edge that all doors share."""
 
+from dragoman.infra.edge.address import base_url
+from dragoman.infra.edge.challenge import Resource
 from dragoman.infra.edge.cors import Cors
 from dragoman.infra.edge.edge import AsgiApp, AsgiScope, Edge, EdgeRules, Receive, Send
 from dragoman.infra.edge.problem import STATUS, problem
 
-__all__ = ["STATUS", "AsgiApp", "AsgiScope", "Cors", "Edge", "EdgeRules", "Receive", "Send", "problem"]
+__all__ = [
+    "STATUS",
+    "AsgiApp",
+    "AsgiScope",
+    "Cors",
+    "Edge",
+    "EdgeRules",
+    "Receive",
+    "Resource",
+    "Send",
+    "base_url",
+    "problem",
+]

@@ -1,5 +1,6 @@
 """Which browser pages may call: the configured origins, and no others."""
 
+import re
 from dataclasses import dataclass
 
 from dragoman.errors import Forbidden
@@ -7,8 +8,11 @@ from dragoman.errors import Forbidden
 _METHODS = b"GET, POST, PUT, PATCH, DELETE, OPTIONS"
 _HEADERS = (
     b"authorization, content-type, x-api-key, x-request-id, x-correlation-id, x-session-id, if-match, idempotency-key, "
-    b"last-event-id, a2a-version, a2a-extensions, mcp-protocol-version, mcp-session-id, traceparent"
+    b"last-event-id, a2a-version, a2a-extensions, mcp-protocol-version, mcp-method, mcp-name, mcp-session-id, "
+    b"traceparent"
 )
+# Names that nobody can point somewhere else: this machine, and addresses that are no names.
+_FIXED_HOST = re.compile(r"(localhost|\d{1,3}(\.\d{1,3}){3}|\[[0-9a-fA-F:.]+\])(:\d+)?")
 _EXPOSED = (
     b"x-request-id, x-correlation-id, etag, location, retry-after, ratelimit, ratelimit-policy, x-ratelimit-limit, "
     b"x-ratelimit-remaining, x-ratelimit-reset, idempotency-replayed, www-authenticate"
@@ -35,7 +39,7 @@ class Cors:
         Raises:
             ForeignOrigin: it is neither configured nor our own.
         """
-        if origin not in self.origins and origin.partition("://")[2] != host:
+        if origin not in self.origins and not _is_own(origin, host):
             raise ForeignOrigin(origin)
 
     def headers(self, origin: str) -> list[tuple[bytes, bytes]]:
@@ -57,3 +61,13 @@ class Cors:
             (b"access-control-max-age", b"600"),
             (b"content-length", b"0"),
         ]
+
+
+def _is_own(origin: str, host: str) -> bool:
+    """Whether a page of this server asks.
+
+    Over plain HTTP a name proves nothing: somebody else's, pointed at this machine once their page is loaded, is sent
+    as `Host` and as `Origin` alike (DNS rebinding). A certificate proves it.
+    """
+    scheme, _, asked = origin.partition("://")
+    return asked == host and (scheme == "https" or _FIXED_HOST.fullmatch(host) is not None)

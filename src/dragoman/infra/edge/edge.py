@@ -2,8 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
@@ -12,6 +12,8 @@ import structlog
 from dragoman.context import RequestContext, enter_request
 from dragoman.errors import DragomanError, Internal, InvalidInput, TimedOut, TooLarge, Unauthenticated
 from dragoman.infra.auth.authenticator import Authenticator
+from dragoman.infra.edge.address import base_url
+from dragoman.infra.edge.challenge import Resource
 from dragoman.infra.edge.cors import Cors, ForeignOrigin
 from dragoman.infra.edge.deadlines import Deadline, Deadlines
 from dragoman.infra.edge.problem import SECURITY_HEADERS, Headers, problem
@@ -41,7 +43,7 @@ class EdgeRules:
 
     `open_paths` need no credentials but are limited by address; `probe_paths` are not limited either, because a load
     balancer that is told 429 takes the server out. `refuse` is how errors look, and `pages` is false where no browser
-    ever reads the answer.
+    ever reads the answer. `resources` are the paths whose clients find out by themselves how to get a token.
     """
 
     max_body_bytes: int
@@ -53,6 +55,7 @@ class EdgeRules:
     tls: bool
     refuse: Refuse = problem
     pages: bool = True
+    resources: Mapping[str, Resource] = field(default_factory=dict[str, Resource])
 
 
 class Edge:
@@ -177,6 +180,14 @@ class Edge:
             return self._standing_headers
         return [*self._standing_headers, _STRICT_PAGES]
 
+    def challenged(self, exchange: "_Exchange", headers: Headers) -> Headers:
+        """The headers of a 401, with what the client of a protected resource needs to know."""
+        resource = self._rules.resources.get(exchange.scope["path"])
+        if resource is None:
+            return headers
+        told = resource.challenge(base_url(exchange.scope, exchange.headers))
+        return [(name, value + b", " + told if name == b"www-authenticate" else value) for name, value in headers]
+
     def _finish(self, exchange: "_Exchange") -> None:
         request, scope = exchange.request, exchange.scope
         seconds = perf_counter() - request.started
@@ -285,7 +296,10 @@ class _Exchange:
             await self._count()
         except DragomanError as instead:
             error = instead
-        await self.answer(*self._edge.refuse(error, self.request.id))
+        status, headers, body = self._edge.refuse(error, self.request.id)
+        if isinstance(error, Unauthenticated):
+            headers = self._edge.challenged(self, headers)
+        await self.answer(status, headers, body)
 
     async def _count(self) -> None:
         if not self._counted:

@@ -1,0 +1,43 @@
+"""Puts the MCP door together; what it needs of the SDK comes with its first request."""
+
+from dataclasses import replace
+
+from dragoman.app.tasks import TaskCore
+from dragoman.app.tools import GateTools
+from dragoman.context import Caller
+from dragoman.doors.mcp.catalogue import Catalogue
+from dragoman.doors.mcp.door import McpDoor
+from dragoman.doors.mcp.metadata import Metadata
+from dragoman.doors.mcp.offer import Offer
+from dragoman.gate import Gate
+from dragoman.infra.auth.authority import Authority
+from dragoman.infra.config import Settings
+from dragoman.operations import AnyOperation, Passage
+from dragoman.services.tenancy.operations import ACCEPT_INVITATION
+
+
+def build_mcp(settings: Settings, gate: Gate, tasks: TaskCore, tools: GateTools, authority: Authority) -> McpDoor:
+    """The door, closed until somebody asks."""
+
+    def may(caller: Caller, asked: AnyOperation | Passage) -> bool:
+        return authority.refusal(caller, asked) is None
+
+    def lacks_scope(caller: Caller, asked: AnyOperation | Passage) -> bool:
+        if caller.scopes is None or may(caller, asked):
+            return False
+        return may(replace(caller, scopes=caller.scopes | {asked.permission}), asked)
+
+    catalogue = Catalogue(tools, tasks.agent, may=may)
+    offer = Offer(
+        gate,
+        tasks.service,
+        catalogue,
+        longest_wait_s=settings.longest_wait_s,
+        max_body_bytes=settings.max_body_bytes,
+    )
+    metadata = Metadata(
+        issuer=settings.issuer if settings.external_issuer else None,
+        # No token can have the scope of an invitation.
+        scopes=[scope for scope in catalogue.permissions if scope != ACCEPT_INVITATION.permission],
+    )
+    return McpDoor(offer, metadata=metadata, lacks_scope=lacks_scope)

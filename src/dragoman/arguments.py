@@ -1,0 +1,68 @@
+"""From JSON that somebody sent to the input of an operation: strict, and with every complaint at once."""
+
+from math import isfinite
+from typing import Any, Final, TypeVar, cast
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import to_json
+
+from dragoman.errors import FieldError, InvalidInput
+
+M = TypeVar("M", bound=BaseModel)
+# Whole numbers beyond this are not the same in every program that reads JSON (RFC 8785).
+_GREATEST: Final = 2**53 - 1
+# Checking and hashing a body takes about a microsecond a value, and nobody else is served meanwhile.
+_MOST_VALUES: Final = 100_000
+# No input of ours has nearly as many fields, and no person reads as many complaints.
+MOST_FIELDS: Final = 100
+
+
+def read_arguments(model: type[M], values: dict[str, Any]) -> M:
+    """The input that these values make.
+
+    Raises:
+        InvalidInput: they do not make one; it names every field that is wrong.
+    """
+    check_values(values)
+    try:
+        # From JSON text once more, in strict mode: "1" is no number there, and an ISO string is still a date.
+        return model.model_validate_json(to_json(values), strict=True)
+    except ValidationError as error:
+        raise invalid(error) from None
+
+
+def check_values(values: dict[str, Any]) -> None:
+    """Refuse what JSON can say and neither PostgreSQL nor canonical JSON can; text of any other kind may pass.
+
+    Raises:
+        InvalidInput: there is such a value, or there are too many.
+    """
+    if len(values) > MOST_FIELDS:
+        raise InvalidInput.of("body", f"must not have more than {MOST_FIELDS} fields")
+    waiting: list[tuple[str, Any]] = list(values.items())
+    seen = 0
+    while waiting:
+        field, value = waiting.pop()
+        if isinstance(value, str):
+            if "\x00" in value:
+                raise InvalidInput.of(field[:100], "must not contain the control character U+0000")
+        elif isinstance(value, int | float):
+            if not -_GREATEST <= value <= _GREATEST and not (isinstance(value, float) and isfinite(value)):
+                raise InvalidInput.of(field[:100], "must be a finite number, and a whole one within 2**53")
+        elif isinstance(value, list | dict):
+            inner = cast("list[Any] | dict[str, Any]", value)
+            seen += len(inner)
+            if seen > _MOST_VALUES:
+                raise InvalidInput.of(field[:100], f"must not hold more than {_MOST_VALUES} values")
+            waiting.extend((field, item) for item in inner)
+            if isinstance(inner, dict):
+                waiting.extend((field, item) for item in inner.values())
+
+
+def invalid(error: ValidationError) -> InvalidInput:
+    """Every complaint, up to a reasonable number, each with its field and what was expected."""
+    complaints: list[FieldError] = []
+    for item in error.errors(include_url=False, include_context=False, include_input=False)[:MOST_FIELDS]:
+        field = ".".join(str(part)[:100] for part in item["loc"]) or "body"
+        complaints.append(FieldError(field=field, message=item["msg"].removeprefix("Value error, ")))
+    return InvalidInput(complaints)

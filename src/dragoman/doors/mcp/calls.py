@@ -1,0 +1,50 @@
+"""A tool call: read the arguments, ask the gate, show the result."""
+
+from typing import Any, Final
+
+from dragoman.arguments import read_arguments
+from dragoman.context import Caller, current_request
+from dragoman.doors.mcp.catalogue import KEY_ARGUMENT, OperationTool
+from dragoman.doors.mcp.wire import Json, failed, succeeded
+from dragoman.errors import DragomanError, InvalidInput
+from dragoman.gate import Gate
+
+KEY_META: Final = "dragoman/idempotencyKey"
+REPLAYED_META: Final = "dragoman/replayed"
+
+
+async def call_operation(gate: Gate, caller: Caller, tool: OperationTool, given: Json, meta: Json) -> Json:
+    """Run an operation; whatever goes wrong with it is a result that says so."""
+    try:
+        arguments = dict(given)
+        key = _read_key(tool, arguments, meta)
+        output = await gate.run(
+            tool.operation, caller, read_arguments(tool.operation.input, arguments), idempotency_key=key
+        )
+    except DragomanError as error:
+        return failed(error)
+    return succeeded(
+        output.model_dump_json(),
+        output.model_dump(mode="json"),
+        meta={REPLAYED_META: True} if key is not None and _was_replayed() else None,
+    )
+
+
+def _read_key(tool: OperationTool, arguments: Json, meta: Json) -> str | None:
+    """The idempotency key, from the argument that models see or the meta that programs set."""
+    given: list[Any] = [meta[KEY_META]] if KEY_META in meta else []
+    if tool.takes_key and KEY_ARGUMENT in arguments:
+        given.append(arguments.pop(KEY_ARGUMENT))
+    if not given or not tool.operation.writes:
+        return None
+    key = given[0]
+    if not isinstance(key, str):
+        raise InvalidInput.of(KEY_ARGUMENT, "must be text")
+    if given[-1] != key:
+        raise InvalidInput.of(KEY_ARGUMENT, f"is not the one in _meta, {KEY_META}")
+    return key
+
+
+def _was_replayed() -> bool:
+    request = current_request()
+    return request is not None and (b"idempotency-replayed", b"true") in request.response_headers

@@ -1,0 +1,189 @@
+"""The MCP door: plain ASGI. It counts a message before the SDK sees it, because HTTP says best that it is too much."""
+
+import asyncio
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import orjson
+
+from dragoman.context import Caller, RequestContext, current_request
+from dragoman.doors.mcp.catalogue import OperationTool
+from dragoman.doors.mcp.metadata import METADATA_PATHS, Metadata
+from dragoman.doors.mcp.offer import Offer
+from dragoman.doors.mcp.wire import Json, error_json, rpc_code
+from dragoman.errors import (
+    DragomanError,
+    Forbidden,
+    InvalidInput,
+    Kind,
+    MethodNotAllowed,
+    Unauthenticated,
+    UnsupportedMedia,
+)
+from dragoman.infra.edge import STATUS, AsgiScope, Receive, Resource, Send, base_url
+from dragoman.operations import AnyOperation, Passage, RateClass
+from dragoman.services.tasks.operations import CANCEL_TASK, GET_TASK, SEND_MESSAGE
+
+if TYPE_CHECKING:
+    from dragoman.doors.mcp.endpoint import Endpoint
+
+MCP_PATH: Final = "/mcp"
+_LOOK: Final = Passage("mcp.look", "read:identity", RateClass.POLL)
+_PASSAGES: Final = {"tasks/get": GET_TASK, "tasks/update": SEND_MESSAGE, "tasks/cancel": CANCEL_TASK}
+_JSON: Final = (b"content-type", b"application/json")
+
+
+class ExtraMissing(DragomanError):
+    """What this address needs was not installed."""
+
+    kind, code = Kind.UNAVAILABLE, "EXTRA_MISSING"
+
+    def __init__(self, extra: str) -> None:
+        super().__init__(f"this is not installed; run: pip install 'dragoman[{extra}]'", extra=extra)
+
+
+class McpDoor:
+    """Serves `/mcp` and the metadata of its OAuth resource.
+
+    The SDK is imported with the first request, off the loop: a server that nobody asks over MCP does not pay for it.
+    """
+
+    def __init__(
+        self,
+        offer: Offer,
+        *,
+        metadata: Metadata,
+        lacks_scope: Callable[[Caller, AnyOperation | Passage], bool],
+    ) -> None:
+        self._offer = offer
+        self._metadata = metadata
+        self._lacks_scope = lacks_scope
+        self._endpoint: Endpoint | None = None
+        self._opening = asyncio.Lock()
+
+    @property
+    def resource(self) -> Resource:
+        """What the edge tells those who come without a good token."""
+        return self._metadata.resource
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        request = current_request() or RequestContext(id="", door="mcp")
+        request.door = "mcp"
+        if scope["path"] in METADATA_PATHS:
+            await self._metadata.serve(scope, request, send)
+            return
+        request.route = MCP_PATH
+        if scope["method"] != "POST":
+            raise MethodNotAllowed(scope["method"], ["POST"])
+        media_type = request.headers.get(b"content-type", "")
+        if media_type.partition(";")[0].strip().lower() != "application/json":
+            raise UnsupportedMedia(media_type[:100], expected="application/json")
+        body = await _read(receive)
+        message = _peek(body)
+        try:
+            breakable = await self._enter(message, _require(request.caller))
+            endpoint = await self._open()
+        except Unauthenticated:
+            raise
+        except DragomanError as error:
+            await self._refuse(error, message, scope, request, send)
+            return
+        scope = {**scope, "headers": [(name, value.strip()) for name, value in scope["headers"]]}
+        await endpoint.serve(scope, _replay(body, receive if breakable else _never), send)
+
+    async def stop(self) -> None:
+        """Let go of the SDK."""
+        if self._endpoint is not None:
+            await self._endpoint.stop()
+
+    async def _enter(self, message: Json, caller: Caller) -> bool:
+        """Count the message; whether what it asks for may be broken off when the client leaves.
+
+        Raises:
+            DragomanError: a limit is used up, the credential was revoked, or one with more scopes is needed.
+        """
+        method, params = message.get("method"), message.get("params")
+        named = cast("Json", params).get("name") if isinstance(params, dict) else None
+        tool = self._offer.catalogue.find(named) if method == "tools/call" else None
+        passage = tool.passage if tool else _PASSAGES.get(method, _LOOK) if isinstance(method, str) else _LOOK
+        await self._offer.gate.enter_ahead(passage, caller)
+        if passage is not _LOOK and self._lacks_scope(caller, passage):
+            await self._offer.gate.enter(passage, caller)
+        return not (isinstance(tool, OperationTool) and tool.operation.writes)
+
+    async def _open(self) -> "Endpoint":
+        if self._endpoint is None:
+            async with self._opening:
+                if self._endpoint is None:
+                    try:
+                        module = await asyncio.to_thread(import_module, "dragoman.doors.mcp.endpoint")
+                    except ImportError:
+                        raise ExtraMissing("mcp") from None
+                    endpoint: Endpoint = module.Endpoint(self._offer)
+                    await endpoint.start()
+                    self._endpoint = endpoint
+        return self._endpoint
+
+    async def _refuse(
+        self, error: DragomanError, message: Json, scope: AsgiScope, request: RequestContext, send: Send
+    ) -> None:
+        """By HTTP's status, with a body that clients of MCP read."""
+        told = {"code": rpc_code(error), "message": error.message, "data": error_json(error)}
+        body = orjson.dumps({"jsonrpc": "2.0", "id": message.get("id"), "error": told})
+        headers = [_JSON, (b"content-length", str(len(body)).encode()), (b"cache-control", b"no-store")]
+        if (retry_after_s := getattr(error, "retry_after_s", None)) is not None:
+            headers.append((b"retry-after", str(retry_after_s).encode()))
+        if isinstance(error, Forbidden):
+            # A token in place of this one must do all that this one does.
+            held = (request.caller.scopes if request.caller else None) or frozenset[str]()
+            scopes = tuple(sorted(held | {error.details["permission"]}))
+            challenge = self.resource.challenge(base_url(scope, request.headers), scopes=scopes)
+            headers.append((b"www-authenticate", b'Bearer error="insufficient_scope", ' + challenge))
+        await send({"type": "http.response.start", "status": STATUS[error.kind][0], "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+async def _read(receive: Receive) -> bytes:
+    pieces: list[bytes] = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise InvalidInput.of("body", "ended before it was complete")
+        pieces.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _peek(body: bytes) -> Json:
+    """What the body asks for, as far as it can be read; the SDK says what is wrong with it."""
+    try:
+        message: Any = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return {}
+    return cast("Json", message) if isinstance(message, dict) else {}
+
+
+def _replay(body: bytes, then: Receive) -> Receive:
+    given = False
+
+    async def receive() -> Any:
+        nonlocal given
+        if given:
+            return await then()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive
+
+
+async def _never() -> Any:
+    """A client that leaves does not take back what it asked for: a write ends as a whole, by itself."""
+    await asyncio.Event().wait()
+
+
+def _require(caller: Caller | None) -> Caller:
+    if caller is None:
+        raise Unauthenticated("no caller", presented=False)
+    return caller

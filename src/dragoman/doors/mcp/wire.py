@@ -1,0 +1,50 @@
+"""Results and errors as MCP shows them: a tool that failed has answered, a request that is wrong has not."""
+
+from typing import Any, Final
+
+import orjson
+
+from dragoman.errors import DragomanError, InvalidInput, Kind
+
+Json = dict[str, Any]
+# JSON-RPC's own codes, and the one of its range for servers that says no more than "not now" or "not you".
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+REFUSED: Final = -32000
+_CODES: Final = {Kind.INVALID: INVALID_PARAMS, Kind.NOT_FOUND: INVALID_PARAMS, Kind.INTERNAL: INTERNAL_ERROR}
+
+
+def succeeded(text: str, structured: Json, *, meta: Json | None = None) -> Json:
+    """The result of a tool that did its work: for programs, and the same as text for models."""
+    result: Json = {"content": [{"type": "text", "text": text}], "structuredContent": structured, "isError": False}
+    return result | {"_meta": meta} if meta else result
+
+
+def failed(error: DragomanError) -> Json:
+    """The result of a tool that failed, in words that a model can act on."""
+    said = f"{error.code}: {error.message}"
+    if isinstance(error, InvalidInput):
+        said = "\n".join([said, *(f"- {one['field']}: {one['message']}" for one in error.details["errors"])])
+    return {
+        "content": [{"type": "text", "text": said}],
+        "structuredContent": {"error": error_json(error)},
+        "isError": True,
+    }
+
+
+def error_json(error: DragomanError) -> Json:
+    """An error as every result and every JSON-RPC error of this door carries it."""
+    told: Json = {
+        "code": error.code,
+        "message": error.message,
+        "details": orjson.loads(orjson.dumps(error.details, default=str)),
+        "retryable": error.retryable,
+    }
+    if (retry_after_s := getattr(error, "retry_after_s", None)) is not None:
+        told["retry_after_s"] = retry_after_s
+    return told
+
+
+def rpc_code(error: DragomanError) -> int:
+    """The code of JSON-RPC for it."""
+    return _CODES.get(error.kind, REFUSED)

@@ -1,0 +1,38 @@
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.doors.mcp.calling import Mcp
+from tests.doors.rest.calling import new_tenant
+from tests.harness import Server
+
+EXAMPLE = str(Path(__file__).parents[3] / "examples" / "conformance")
+
+
+@pytest.fixture(scope="session")
+def spoken() -> Iterator[Server]:
+    """A server with the conformance agent."""
+    path = os.pathsep.join(filter(None, [EXAMPLE, os.environ.get("PYTHONPATH")]))
+    with Server({"DRAGOMAN_AGENT": "agent:agent", "PYTHONPATH": path}) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _close_clients() -> Iterator[None]:
+    yield
+    while Mcp.opened:
+        Mcp.opened.pop().close()
+
+
+@pytest.fixture
+def mcp(spoken: Server) -> Mcp:
+    """One who may do everything."""
+    return Mcp(spoken, role="super_admin")
+
+
+@pytest.fixture
+def rival(spoken: Server) -> Mcp:
+    """An administrator of another tenant."""
+    return Mcp(spoken, tenant=new_tenant(spoken)["slug"])
