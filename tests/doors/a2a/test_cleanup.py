@@ -22,7 +22,7 @@ def cleaning(_find_the_agent: None) -> Iterator[Server]:
 
 def rows(server: Server, task: dict[str, Any]) -> dict[str, int]:
     counted = "SELECT count(*) AS n FROM {} WHERE {} = $1::uuid"
-    tables = {"tasks": "id", "task_events": "task_id", "task_data": "task_id"}
+    tables = {"tasks": "id", "task_events": "task_id", "task_data": "task_id", "push_configs": "task_id"}
     return {table: sql(server, counted.format(table, key), task["id"])[0]["n"] for table, key in tables.items()}
 
 
@@ -63,13 +63,15 @@ def test_a_task_that_ended_long_ago_is_removed_whole_and_one_that_waits_is_kept(
         caller.send(text("hello")),
         caller.send(text("tck-multi-turn")),
     )
+    hook = {"taskId": ended["id"], "url": "https://example.com/hook"}
+    caller.call("CreateTaskPushNotificationConfig", hook)
     before = metrics(cleaning)
 
     old = f"UPDATE tasks SET status_at = {DAY} WHERE id = ANY($1::uuid[])"
     sql(cleaning, old, [ended["id"], waiting["id"]])
     wait_for(lambda: metrics(cleaning)[CLEANED % "tasks"] > before[CLEANED % "tasks"], "the clean-up")
 
-    assert rows(cleaning, ended) == {"tasks": 0, "task_events": 0, "task_data": 0}
+    assert rows(cleaning, ended) == {"tasks": 0, "task_events": 0, "task_data": 0, "push_configs": 0}
     assert caller.error("GetTask", {"id": ended["id"]})["code"] == -32001
     assert caller.get(fresh["id"]) == fresh
     assert state(caller.send(text("done", taskId=waiting["id"]))) == "COMPLETED"

@@ -28,5 +28,5 @@ class Vault:
         """
         try:
             return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], place.encode())
-        except InvalidTag:
+        except (InvalidTag, ValueError):
             raise ValueError(f"the secret of {place} cannot be opened") from None
