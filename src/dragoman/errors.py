@@ -13,6 +13,7 @@ DragomanError
 ├── UnsupportedMedia        UNSUPPORTED
 ├── MethodNotAllowed        METHOD            the address exists, but not for this verb
 ├── UpstreamUnavailable     UNAVAILABLE       something we need is away
+├── ExtraMissing            UNAVAILABLE       not installed
 ├── TimedOut                TIMEOUT
 └── Internal                INTERNAL          our fault; the log says more
 """
@@ -174,6 +175,16 @@ class UpstreamUnavailable(DragomanError):
     def __init__(self, upstream: str, *, retry_after_s: int = 5) -> None:
         super().__init__(f"{upstream} is unavailable; try again in {retry_after_s} s", upstream=upstream)
         self.retry_after_s = retry_after_s
+
+
+class ExtraMissing(DragomanError):
+    """The server was installed without the libraries that this needs."""
+
+    kind, code = Kind.UNAVAILABLE, "EXTRA_MISSING"
+
+    def __init__(self, extra: str) -> None:
+        super().__init__(f"this server lacks the extra {extra!r}; install dragoman[{extra}]", extra=extra)
+        self.retry_after_s = 3600
 
 
 class TimedOut(DragomanError):

@@ -16,7 +16,6 @@ from dragoman.errors import (
     DragomanError,
     Forbidden,
     InvalidInput,
-    Kind,
     MethodNotAllowed,
     Unauthenticated,
     UnsupportedMedia,
@@ -32,15 +31,6 @@ MCP_PATH: Final = "/mcp"
 _LOOK: Final = Passage("mcp.look", "read:identity", RateClass.POLL)
 _PASSAGES: Final = {"tasks/get": GET_TASK, "tasks/update": SEND_MESSAGE, "tasks/cancel": CANCEL_TASK}
 _JSON: Final = (b"content-type", b"application/json")
-
-
-class ExtraMissing(DragomanError):
-    """What this address needs was not installed."""
-
-    kind, code = Kind.UNAVAILABLE, "EXTRA_MISSING"
-
-    def __init__(self, extra: str) -> None:
-        super().__init__(f"this is not installed; run: pip install 'dragoman[{extra}]'", extra=extra)
 
 
 class McpDoor:

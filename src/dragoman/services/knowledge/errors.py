@@ -1,16 +1,6 @@
 """What can go wrong with knowledge, beyond the general kinds."""
 
-from dragoman.errors import Conflict, DragomanError, FieldError, InvalidInput, Kind
-
-
-class ExtraMissing(DragomanError):
-    """The server was installed without the libraries that this needs."""
-
-    kind, code = Kind.UNAVAILABLE, "EXTRA_MISSING"
-
-    def __init__(self, extra: str) -> None:
-        super().__init__(f"this server lacks the extra {extra!r}; install dragoman[{extra}]", extra=extra)
-        self.retry_after_s = 3600
+from dragoman.errors import Conflict, FieldError, InvalidInput
 
 
 class ItemExists(Conflict):

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
-from dragoman.services.knowledge.errors import ExtraMissing
-
 if TYPE_CHECKING:
     from dragoman.services.knowledge.workshop import Workshop
 

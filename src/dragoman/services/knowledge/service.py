@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dragoman.context import Caller
-from dragoman.errors import InvalidInput, NotFound
+from dragoman.errors import ExtraMissing, InvalidInput, NotFound
 from dragoman.infra.db import Scope, scope_of
 from dragoman.services.knowledge import models as m
 from dragoman.services.knowledge.constraints import (
@@ -19,7 +19,6 @@ from dragoman.services.knowledge.constraints import (
     Subject,
     Violation,
 )
-from dragoman.services.knowledge.errors import ExtraMissing
 from dragoman.services.knowledge.index import KnowledgeIndex
 from dragoman.services.knowledge.items import MAIN, PROPOSALS, Status
 from dragoman.services.knowledge.repositories import EXTRA, Repositories
