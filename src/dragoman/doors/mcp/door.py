@@ -14,6 +14,7 @@ from dragoman.doors.mcp.offer import Offer
 from dragoman.doors.mcp.wire import Json, error_json, rpc_code
 from dragoman.errors import (
     DragomanError,
+    ExtraMissing,
     Forbidden,
     InvalidInput,
     MethodNotAllowed,

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
+from dragoman.errors import ExtraMissing
+
 if TYPE_CHECKING:
     from dragoman.services.knowledge.workshop import Workshop
 
