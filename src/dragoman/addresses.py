@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from dragoman.operations import AnyOperation
 from dragoman.services.audit import operations as audit
 from dragoman.services.knowledge import operations as knowledge
+from dragoman.services.memory import operations as memory
 from dragoman.services.tenancy import operations as tenancy
 
 
@@ -65,4 +66,15 @@ BINDINGS = (
     Binding("POST", "/api/knowledge/{id}/reject", knowledge.REJECT_ITEM),
     Binding("POST", "/api/knowledge/{id}/deprecate", knowledge.DEPRECATE_ITEM),
     Binding("POST", "/api/knowledge/{id}/supersede", knowledge.SUPERSEDE_ITEM),
+    Binding("POST", "/api/memories", memory.ADD, 201),
+    Binding("POST", "/api/memories/bulk", memory.ADD_MANY, 201),
+    Binding("POST", "/api/memories/search", memory.SEARCH),
+    Binding("POST", "/api/memories/list", memory.LIST),
+    Binding("POST", "/api/memories/update", memory.UPDATE),
+    Binding("POST", "/api/memories/export", memory.EXPORT),
+    Binding("POST", "/api/memories/import", memory.IMPORT, 201),
+    Binding("GET", "/api/memories/{memory_id}", memory.GET),
+    Binding("DELETE", "/api/memories/{memory_id}", memory.DELETE),
+    Binding("GET", "/api/memories/{memory_id}/history", memory.HISTORY),
+    Binding("POST", "/api/memories/{memory_id}/promote", memory.PROMOTE),
 )

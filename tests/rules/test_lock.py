@@ -46,14 +46,20 @@ def test_the_lock_has_every_pin_at_its_version(locked: dict[str, set[str]]) -> N
     assert {name: version for name, version in pins.items() if version not in locked.get(name, set())} == {}
 
 
-def test_the_lock_has_a_hash_for_everything() -> None:
-    entries = re.split(r"^(?=[A-Za-z0-9])", text("requirements.lock"), flags=re.MULTILINE)
+# What is installed with its dependencies, and the weights, which are installed without them.
+LOCKS = ("requirements.lock", "models.lock")
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_the_lock_has_a_hash_for_everything(lock: str) -> None:
+    entries = re.split(r"^(?=[A-Za-z0-9])", text(lock), flags=re.MULTILINE)
 
     assert [entry for entry in entries if entry.strip() and "--hash=sha256:" not in entry] == []
 
 
-def test_the_lock_names_no_address() -> None:
-    assert ADDRESS.findall(text("requirements.lock")) == []
+@pytest.mark.parametrize("lock", LOCKS)
+def test_the_lock_names_no_address(lock: str) -> None:
+    assert ADDRESS.findall(text(lock)) == []
 
 
 def test_no_other_lock_is_kept_beside_it() -> None:

@@ -12,6 +12,7 @@ from dragoman import __version__
 from dragoman.addresses import BINDINGS
 from dragoman.app.knowledge import bind_knowledge
 from dragoman.app.mcp import build_mcp
+from dragoman.app.memory import MemoryCore, build_memory
 from dragoman.app.push import PushCore, build_push
 from dragoman.app.tasks import TaskCore, build_tasks
 from dragoman.app.tools import GateTools
@@ -124,6 +125,7 @@ class Application:
     tasks: TaskCore
     push: PushCore
     mcp: McpDoor
+    memory: MemoryCore
     ready: bool = False
     jobs: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
@@ -132,6 +134,7 @@ class Application:
         await self.db.start()
         await self.core_db.start()
         await self.limiter.start()
+        await self.memory.start()
         await self.tasks.start()
         await self.push.start()
         self.jobs = [asyncio.create_task(self.sealer.run()), asyncio.create_task(self.health.pulse())]
@@ -147,6 +150,7 @@ class Application:
             await self.push.stop()
             await self.mcp.stop()
             await self.tasks.stop()
+            await self.memory.stop()
             await self.sealer.seal()
         await self.limiter.stop()
         await self.core_db.stop()
@@ -203,6 +207,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     _bind_tenancy(handlers, db, copies, keyring, issuer)
     _bind_audit(handlers, db, keyring, heads_file)
     repositories = bind_knowledge(handlers, settings, db)
+    memory = build_memory(settings, handlers, db, core_db)
 
     authority = Authority.open(settings.policy_dir)
     guards = Guards(admission=admission, authority=authority, keys=IdempotencyKeys(db), trail=trail)
@@ -237,6 +242,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
         tasks=tasks,
         push=push,
         mcp=mcp,
+        memory=memory,
     )
     _register_checks(application, repositories)
     return application
@@ -388,3 +394,4 @@ def _register_checks(application: Application, repositories: Repositories) -> No
 
     application.health.register("audit", audit, critical=False)
     application.health.register("git", git, critical=False)
+    application.health.register("memory", application.memory.check, critical=False)

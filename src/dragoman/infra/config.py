@@ -114,6 +114,14 @@ class Knowledge(Section):
     )
 
 
+class Memory(Section):
+    """How memories age."""
+
+    decay_per_day: float = Field(
+        0.01, ge=0, lt=1, description="How fast age takes from a score; at most a tenth of it."
+    )
+
+
 class Settings(BaseModel):
     """Everything that can be set. `dragoman config check` prints the values in force."""
 
@@ -172,10 +180,20 @@ class Settings(BaseModel):
     llm_api_key: SecretStr | None = Field(
         None, description="Key of the model server; by default in the variable its provider uses."
     )
+    embeddings: str = Field(
+        "local",
+        pattern=r"^(off|local|openai:\S+)$",
+        description="How meaning is found: `local` (the model of the set-up), `openai:MODEL` (an endpoint) or `off`.",
+    )
+    embeddings_base_url: HttpUrl = Field(
+        "https://api.openai.com/v1", description="Address of an OpenAI-compatible embeddings endpoint."
+    )
+    embeddings_api_key: SecretStr | None = Field(None, description="The key that the endpoint wants.")
     agent: str | None = Field(None, description="An agent written with kit, as module:name; served beside the tools.")
     grpc_port: int = Field(0, ge=0, le=65535, description="gRPC port; 0 picks a free one.")
     limits: Limits = Limits.model_construct()
     threads: Threads = Threads.model_construct()
+    memory: Memory = Memory.model_construct()
     tasks: Tasks = Tasks.model_construct()
     outbound: Outbound = Outbound.model_construct()
     push: Push = Push.model_construct()

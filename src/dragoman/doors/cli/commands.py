@@ -64,6 +64,7 @@ def create(programs: Programs) -> Root:
         "knowledge": Entry(
             _KNOWN, "Decisions, policies, patterns and specs, and what they demand.", _noun("knowledge")
         ),
+        "memory": Entry(_KNOWN, "What agents and people want remembered.", _memory),
         "audit": Entry(_PROOF, "Who did what, provably.", _audit),
     }
     root = Root(
@@ -146,6 +147,12 @@ def _noun(noun: str) -> Callable[[Entry], click.Command]:
         return project_noun(noun, entry.summary)
 
     return load
+
+
+def _memory(entry: Entry) -> click.Command:
+    from dragoman.doors.cli.memories import memory_commands  # noqa: PLC0415
+
+    return memory_commands(entry.summary)
 
 
 def _audit(entry: Entry) -> click.Command:

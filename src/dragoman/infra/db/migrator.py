@@ -69,6 +69,7 @@ async def migrate(url: str, migrations: list[Migration] | None = None) -> int:
         missing = [migration for migration in wanted if migration.number not in applied]
         for migration in missing:
             await _apply(connection, migration)
+        await _enable_meaning(connection)
         return len(missing)
     except asyncpg.InsufficientPrivilegeError as error:
         raise MigrationError(
@@ -96,6 +97,12 @@ def _compare(applied: dict[int, tuple[str, str]], wanted: list[Migration]) -> No
             raise MigrationError(f"the database has {name}, which this release does not know: it is of a newer version")
         if known[number].checksum != checksum:
             raise MigrationError(f"{known[number].name} was edited after it was applied; restore it and add a new file")
+
+
+async def _enable_meaning(connection: asyncpg.Connection) -> None:
+    """Take up pgvector where it came after the schema; most starts find it there."""
+    if await connection.fetchval("SELECT to_regproc('memory_enable_meaning') IS NOT NULL"):
+        await connection.execute("SELECT memory_enable_meaning()")
 
 
 async def _apply(connection: asyncpg.Connection, migration: Migration) -> None:

@@ -12,7 +12,8 @@ from pydantic import BaseModel, Field
 from dragoman.infra.telemetry.metrics import Metrics
 from dragoman.infra.telemetry.process import sample_process
 
-Check = Callable[[], Awaitable[None]]
+# What a check returns is told beside its being up.
+Check = Callable[[], Awaitable[str | None]]
 _LAG_SAMPLE_S: Final = 0.5
 
 
@@ -74,7 +75,10 @@ class Health:
         self._log: Any = structlog.get_logger("dragoman.health")
 
     def register(self, name: str, check: Check, *, critical: bool) -> None:
-        """Add a check: it returns when all is well and raises otherwise. Without a critical one there is no service."""
+        """Add a check: it returns when all is well, perhaps with a word on how, and raises otherwise.
+
+        Without a critical one there is no service.
+        """
         self._checks[name] = _Registered(check, critical)
 
     async def report(self) -> HealthReport:
@@ -111,17 +115,19 @@ class Health:
     async def _ask(self, check: Check) -> DependencyHealth:
         started = perf_counter()
         detail: str | None = None
+        up = False
         deadline = asyncio.timeout(self._timeout_s)
         try:
             async with deadline:
-                await check()
+                detail = await check()
+            up = True
         except Degraded as told:
             detail = str(told)
         except Exception as error:  # noqa: BLE001 - a guard: whatever a driver raises, the probe is answered
             late = isinstance(error, TimeoutError) and deadline.expired()
             detail = f"no answer within {self._timeout_s:g} s" if late else type(error).__name__
         latency_ms = round((perf_counter() - started) * 1000, 1)
-        return DependencyHealth(status="up" if detail is None else "down", latency_ms=latency_ms, detail=detail)
+        return DependencyHealth(status="up" if up else "down", latency_ms=latency_ms, detail=detail)
 
     def _status(
         self, dependencies: dict[str, DependencyHealth], breakers: dict[str, str]
