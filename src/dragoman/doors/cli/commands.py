@@ -65,6 +65,7 @@ def create(programs: Programs) -> Root:
             _KNOWN, "Decisions, policies, patterns and specs, and what they demand.", _noun("knowledge")
         ),
         "memory": Entry(_KNOWN, "What agents and people want remembered.", _memory),
+        "bench": Entry(_PROOF, "Measure how well a running server does.", _bench),
         "audit": Entry(_PROOF, "Who did what, provably.", _audit),
     }
     root = Root(
@@ -153,6 +154,12 @@ def _memory(entry: Entry) -> click.Command:
     from dragoman.doors.cli.memories import memory_commands  # noqa: PLC0415
 
     return memory_commands(entry.summary)
+
+
+def _bench(entry: Entry) -> click.Command:
+    from dragoman.doors.cli.retrieval import bench_commands  # noqa: PLC0415
+
+    return bench_commands(entry.summary)
 
 
 def _audit(entry: Entry) -> click.Command:

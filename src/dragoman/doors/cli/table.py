@@ -63,6 +63,22 @@ _COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("revoked_at", "revoked", optional=True),
         Column("created_at", optional=True),
     ),
+    "memory": (
+        Column("memory_id", "id"),
+        Column("layer"),
+        Column("score"),
+        Column("content", flexible=True),
+        Column("tags", flexible=True, optional=True),
+        Column("version", optional=True),
+        Column("expires_at", "expires", optional=True),
+        Column("valid_from", "since", optional=True),
+    ),
+    "retrieval": (
+        Column("questions"),
+        Column("number", "of"),
+        *(Column(f"recall_{cut}", f"recall at {cut}") for cut in (5, 10, 20)),
+        *(Column(f"bm25_{cut}", f"BM25 at {cut}") for cut in (5, 10, 20)),
+    ),
     "audit": (
         Column("seq", "#"),
         Column("at", "time (UTC)", time_format="%Y-%m-%d %H:%M:%S"),

@@ -1,5 +1,6 @@
 """Finding: candidates by words and by meaning, fused, helped by their neighbours, put in order."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,7 +26,7 @@ from dragoman.services.memory.ranking import (
 from dragoman.services.memory.store import Held, MemoryStore
 
 # More than anybody asks for, so that what is folded or falls below the threshold leaves enough.
-_CANDIDATES = 120
+_CANDIDATES, _SPARE = 60, 20
 # How many of the best are compared with each other, and how many turns are looked around.
 _COMPARED, _LOOKED_AROUND = 40, 20
 _SECONDS_PER_DAY = 86_400.0
@@ -95,13 +96,20 @@ class MemorySearch:
     async def _rows(self, scope: Scope, wanted: SearchMemories, places: Sequence[Place]) -> tuple[list[_Row], bool]:
         scopes = [place.scope for place in places]
         held = (wanted.as_of, list(wanted.tags) if wanted.tags else None, compile_filters(wanted.filters))
-        vector = await self._meanings.find(wanted.query)
+        most = max(_CANDIDATES, wanted.limit + _SPARE)
         found: dict[tuple[UUID, int], Candidate] = {}
-        for row in await self._store.match_words(scope, wanted.query, scopes, held, _CANDIDATES):
+        # The question gets its vector while the words are compared.
+        finding = asyncio.create_task(self._meanings.find(wanted.query))
+        try:
+            by_words = await self._store.match_words(scope, wanted.query, scopes, held, most)
+            vector = await finding
+        finally:
+            finding.cancel()
+        for row in by_words:
             key = (row["memory_id"], row["version"])
             found[key] = Candidate(*key, words=min(1.0, row["score"] or 0.0))
         if vector is not None:
-            for row in await self._store.match_meaning(scope, vector, scopes, held, _CANDIDATES):
+            for row in await self._store.match_meaning(scope, vector, scopes, held, most):
                 key = (row["memory_id"], row["version"])
                 found.setdefault(key, Candidate(*key)).cosine = row["cosine"]
         records = await self._store.hydrate(scope, list(found)) if found else []

@@ -95,41 +95,43 @@ $$ SELECT (wanted IS NULL OR m.tags @> wanted) AND (path IS NULL OR coalesce(jso
 -- so this runs as the owner, and takes the tenant from where row-level security takes it.
 CREATE FUNCTION memory_match_words(asked text, scopes text[], at timestamptz, wanted text[], path jsonpath, most int)
 RETURNS TABLE (memory_id uuid, version int, score real)
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT SET plan_cache_mode = force_custom_plan SET jit = off AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan SET jit = off AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
     WITH terms AS MATERIALIZED (
         SELECT t.lexeme, ('''' || replace(replace(t.lexeme, '\', '\\'), '''', '''''') || '''')::tsquery AS q
         FROM unnest(to_tsvector('english', asked)) t ORDER BY t.positions[1] LIMIT 24
     ), hits AS MATERIALIZED (
-        SELECT t.lexeme, h.id, h.version FROM terms t CROSS JOIN LATERAL (
-            SELECT m.id, m.version FROM memories m
+        SELECT t.lexeme, h.id, h.version, h.words FROM terms t CROSS JOIN LATERAL (
+            SELECT m.id, m.version, m.words FROM memories m
             WHERE m.tenant_id = current_tenant() AND m.words @@ t.q AND m.scope = ANY(scopes)
-              AND memory_holds(m, at) AND memory_fits(m, wanted, path) LIMIT 400) h
+              AND memory_holds(m, at) AND memory_fits(m, wanted, path) LIMIT 200) h
     ), size AS MATERIALIZED (
         SELECT count(*) AS n FROM (
             SELECT 1 FROM memories m WHERE m.tenant_id = current_tenant() AND m.scope = ANY(scopes) AND m.valid_to IS NULL
-            LIMIT 400) s
+            LIMIT 200) s
     ), weighed AS MATERIALIZED (
-        -- What is in more than 400 of them counts as if it were in exactly so many: little, beside what is rare.
-        SELECT t.lexeme, t.q, coalesce(h.df, 0) AS df, ln(1 + (greatest(size.n, h.df) - coalesce(h.df, 0) + 0.5) / (coalesce(h.df, 0) + 0.5)) AS idf
+        -- What is in more than 200 of them counts as if it were in exactly so many: little, beside what is rare.
+        SELECT t.q, coalesce(h.df, 0) AS df,
+               ln(1 + (greatest(size.n, h.df) - coalesce(h.df, 0) + 0.5::float8) / (coalesce(h.df, 0) + 0.5::float8)) AS idf
         FROM size, terms t LEFT JOIN (SELECT lexeme, count(*) AS df FROM hits GROUP BY lexeme) h USING (lexeme)
     ), all_of_them AS (
         SELECT string_agg(q::text, ' & ')::tsquery AS q, count(*) AS n FROM weighed WHERE df > 0
-    ), candidates AS (
-        SELECT id, version FROM hits
-        UNION
-        SELECT h.id, h.version FROM all_of_them a CROSS JOIN LATERAL (
-            SELECT m.id, m.version FROM memories m
-            WHERE a.n > 1 AND m.tenant_id = current_tenant() AND m.words @@ a.q AND m.scope = ANY(scopes)
-              AND memory_holds(m, at) AND memory_fits(m, wanted, path) LIMIT 400) h
+    ), candidates AS MATERIALIZED (
+        SELECT DISTINCT ON (f.id, f.version) f.id, f.version, f.words FROM (
+            SELECT id, version, words FROM hits
+            UNION ALL
+            SELECT h.id, h.version, h.words FROM all_of_them a CROSS JOIN LATERAL (
+                SELECT m.id, m.version, m.words FROM memories m
+                WHERE a.n > 1 AND m.tenant_id = current_tenant() AND m.words @@ a.q AND m.scope = ANY(scopes)
+                  AND memory_holds(m, at) AND memory_fits(m, wanted, path) LIMIT 200) h) f
     )
-    SELECT m.id, m.version,
-           (sum(w.idf) FILTER (WHERE m.words @@ w.q) / sum(w.idf) / (1 + 0.05 * ln(1 + length(m.words) / 12.0)))::real AS score
-    FROM candidates c
-    JOIN memories m ON m.tenant_id = current_tenant() AND m.id = c.id AND m.version = c.version
-    CROSS JOIN weighed w
-    GROUP BY m.id, m.version, m.words
-    ORDER BY score DESC NULLS LAST, m.id DESC LIMIT most
-$$;
+    SELECT c.id, c.version, (
+        SELECT sum(w.idf) FILTER (WHERE c.words @@ w.q) / sum(w.idf) / (1 + 0.05 * ln(1 + length(c.words) / 12.0::float8))
+        FROM weighed w)::real AS score
+    FROM candidates c ORDER BY score DESC NULLS LAST, c.id DESC LIMIT most;
+END $$;
 
 REVOKE ALL ON FUNCTION memory_match_words FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION memory_match_words TO dragoman_app;
@@ -188,7 +190,7 @@ BEGIN
                 AND memory_holds(m, at) AND memory_fits(m, wanted, path))
             ORDER BY (v.embedding <=> asked) + 0.0 LIMIT most;
         ELSE
-            PERFORM set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', '100', true);
+            PERFORM set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', '80', true);
             RETURN QUERY
             SELECT v.memory_id, v.version, (1 - (v.embedding <=> asked))::real FROM memory_vectors v
             WHERE v.tenant_id = current_tenant() AND v.scope = ANY(scopes) AND v.model = of_model AND EXISTS (
