@@ -23,12 +23,15 @@ VALUES = {
     "uuid": "gen_random_uuid()", "text": "gen_random_uuid()::text", "bytea": "uuid_send(gen_random_uuid())",
     "int4": "1", "int8": "(random() * 1e15)::bigint", "timestamptz": "now()", "jsonb": "'{}'", "bool": "true",
     "_text": "'{}'", "tsvector": "''",
+    "halfvec": "array_fill(1::real, ARRAY[384])::halfvec",
 }  # fmt: skip
 
 
 async def tenant_tables(url: str) -> dict[str, str]:
-    """Every table that holds rows of tenants, and the column that says whose."""
-    listed = "SELECT table_name AS name FROM information_schema.columns WHERE column_name = 'tenant_id'"
+    """Every table that holds rows of tenants, and the column that says whose; a part is reached through its whole."""
+    listed = """
+    SELECT c.relname AS name FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant_id'
+    WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition"""
     return {row["name"]: "tenant_id" for row in await superuser(url, listed)} | {"tenants": "id"}
 
 
@@ -94,6 +97,17 @@ async def test_the_application_runs_in_its_role(db: Database) -> None:
     assert row is not None
     assert row["who"] == APP_ROLE
     await db.stop()
+
+
+async def test_a_part_of_a_table_is_reached_through_its_whole_alone(url: str) -> None:
+    """The lock is on the whole: a part that could be named would be a way around it."""
+    granted = """
+    SELECT c.relname FROM pg_class c, unnest(ARRAY['dragoman_app', 'dragoman_core']) AS role
+    WHERE c.relispartition AND c.relkind = 'r'
+      AND has_table_privilege(role, c.oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')"""
+
+    assert await superuser(url, "SELECT 1 FROM pg_class WHERE relispartition AND relkind = 'r'") != []
+    assert await superuser(url, granted) == []
 
 
 async def test_a_statement_that_forgets_its_tenant_sees_nothing(url: str, db: Database) -> None:

@@ -88,12 +88,15 @@ SELECT memory_id, version, score FROM memory_match_words($1, $2, $3, $4, $5::tex
 MATCH_MEANING: LiteralString = """
 SELECT memory_id, version, cosine
 FROM memory_match_meaning($1::text::halfvec, $2, $3, $4, $5, $6::text::jsonpath, $7)"""
+# The limits keep the planner from reading the whole table for a handful of rows.
 HYDRATE: LiteralString = f"""
-SELECT {_MEMORY}, scope FROM memories m JOIN unnest($2::uuid[], $3::int[]) AS wanted (id_, version_)
-  ON m.id = wanted.id_ AND m.version = wanted.version_ WHERE m.tenant_id = $1"""
+SELECT m.* FROM unnest($2::uuid[], $3::int[]) AS wanted (id, version) CROSS JOIN LATERAL (
+    SELECT {_MEMORY}, scope FROM memories m
+    WHERE m.tenant_id = $1 AND m.id = wanted.id AND m.version = wanted.version LIMIT 1) m"""
 NEIGHBOURS: LiteralString = f"""
-SELECT {_MEMORY}, scope FROM memories m JOIN unnest($2::text[], $6::int[]) AS beside (scope_, turn_)
-  ON m.scope = beside.scope_ AND m.turn = beside.turn_ WHERE m.tenant_id = $1 AND {_HOLDS}"""
+SELECT m.* FROM unnest($2::text[], $6::int[]) AS beside (scope, turn) CROSS JOIN LATERAL (
+    SELECT {_MEMORY}, scope FROM memories m
+    WHERE m.tenant_id = $1 AND m.scope = beside.scope AND m.turn = beside.turn AND {_HOLDS} LIMIT 2) m"""
 NEAR_PAIRS: LiteralString = """
 SELECT a.memory_id AS one, b.memory_id AS other
 FROM memory_vectors a JOIN memory_vectors b ON b.tenant_id = $1 AND b.memory_id > a.memory_id AND b.model = a.model
