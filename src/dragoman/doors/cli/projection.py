@@ -111,7 +111,7 @@ def _click_type(annotation: Any) -> tuple[AnyType, bool]:
         return click.Choice([str(member.value) for member in members]), False
     if origin is dict or hasattr(annotation, "model_fields"):
         return _Json(), False
-    plain: dict[Any, AnyType] = {bool: click.BOOL, int: click.INT}
+    plain: dict[Any, AnyType] = {bool: click.BOOL, int: click.INT, float: click.FLOAT}
     return plain.get(annotation, click.STRING), False
 
 

@@ -30,7 +30,7 @@ class Column:
     def text(self, row: Mapping[str, Any]) -> Text:
         """Its cell in a row, on one line."""
         value = row.get(self.field)
-        if isinstance(value, str) and (self.field == "at" or self.field.endswith("_at")):
+        if isinstance(value, str) and (self.field == "at" or self.field.endswith(("_at", "_from", "_to"))):
             return Text(moment(value, self.time_format))
         return cell(value)
 
@@ -68,10 +68,18 @@ _COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("layer"),
         Column("score"),
         Column("content", flexible=True),
+        Column("why", flexible=True),
         Column("tags", flexible=True, optional=True),
         Column("version", optional=True),
         Column("expires_at", "expires", optional=True),
         Column("valid_from", "since", optional=True),
+    ),
+    "memory_version": (
+        Column("version", "#"),
+        Column("valid_from", "from (UTC)", time_format="%Y-%m-%d %H:%M:%S"),
+        Column("valid_to", "to (UTC)", time_format="%Y-%m-%d %H:%M:%S"),
+        Column("content", flexible=True),
+        Column("tags", flexible=True, optional=True),
     ),
     "retrieval": (
         Column("questions"),
