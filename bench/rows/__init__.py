@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from bench.rows import idle, latency, limiter, messages, projection, read, start, streams, sustained, write
+from bench.rows import idle, knowledge, latency, limiter, messages, projection, read, start, streams, sustained, write
 from bench.subject import Effort
 from bench.table import Outcome
 
@@ -18,4 +18,5 @@ ROWS: Final[dict[str, Callable[[Effort], Outcome]]] = {
     "limiter": limiter.run,
     "start": start.run,
     "projection": projection.run,
+    "knowledge": knowledge.run,
 }

@@ -58,6 +58,7 @@ BINDINGS = (
     Binding("POST", "/api/knowledge/query", knowledge.QUERY),
     Binding("POST", "/api/knowledge/check", knowledge.CHECK),
     Binding("POST", "/api/knowledge/propose", knowledge.PROPOSE, 201),
+    Binding("POST", "/api/knowledge/sync", knowledge.SYNC),
     Binding("GET", "/api/knowledge/status", knowledge.STATUS),
     Binding("GET", "/api/knowledge/{id}", knowledge.SHOW),
     Binding("GET", "/api/knowledge/{id}/history", knowledge.HISTORY),

@@ -1,5 +1,7 @@
 """Who is asking, and within which request: passed down, never looked up from a body or a path."""
 
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -84,3 +86,23 @@ def enter_request(request: RequestContext) -> None:
 def current_request() -> RequestContext | None:
     """The request that the running code serves, or None outside one (start-up, background jobs)."""
     return _CURRENT.get()
+
+
+Progress = Callable[[str, float | None], Awaitable[None]]
+_PROGRESS: ContextVar[Progress | None] = ContextVar("dragoman_progress", default=None)
+
+
+@contextmanager
+def progress_to(progress: Progress) -> Generator[None]:
+    """Let whoever follows this work hear how far it is."""
+    token = _PROGRESS.set(progress)
+    try:
+        yield
+    finally:
+        _PROGRESS.reset(token)
+
+
+async def report_progress(text: str, percent: float | None = None) -> None:
+    """Say how far an operation is; nobody may be listening."""
+    if (progress := _PROGRESS.get()) is not None:
+        await progress(text, percent)

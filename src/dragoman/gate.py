@@ -145,17 +145,22 @@ class Gate:
     ) -> O:
         scope = scope_of(caller)
         digest = digest_of(operation.name, given.model_dump(mode="json"))
+        keys, handler = self._guards.keys, self._handlers.handler(operation)
+        done: O | None = None
+        if operation.long:
+            earlier = await keys.find(scope, caller.subject, key, digest) if key is not None else None
+            done = await handler(caller, given) if earlier is None else None
         async with self._db.unit(scope):
             if key is not None:
-                earlier = await self._guards.keys.claim(scope, caller.subject, key, digest)
+                earlier = await keys.claim(scope, caller.subject, key, digest)
                 if earlier is not None:
                     if request is not None:
                         request.response_headers.append((b"idempotency-replayed", b"true"))
                     return operation.output.model_validate(earlier)
-            output = await self._handlers.handler(operation)(caller, given)
+            output = done if done is not None else await handler(caller, given)
             if key is not None:
                 kept = output.without_secrets().model_dump(mode="json")
-                await self._guards.keys.keep(scope, caller.subject, key, kept)
+                await keys.keep(scope, caller.subject, key, kept)
             entry = Entry(
                 operation.name,
                 Outcome.DONE,

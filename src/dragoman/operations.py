@@ -85,7 +85,11 @@ class RateClass(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Operation(Generic[I, O]):
-    """One thing Dragoman can do: `noun.verb`, its models, and what it takes to be allowed."""
+    """One thing Dragoman can do: `noun.verb`, its models, and what it takes to be allowed.
+
+    A `long` write holds no transaction while it runs: it opens its own, can be repeated from any point, and its key and
+    its audit record are written when it is done.
+    """
 
     name: str
     summary: str
@@ -95,6 +99,7 @@ class Operation(Generic[I, O]):
     effect: Effect = Effect.READ
     rate_class: RateClass = RateClass.WORK
     sensitive: bool = False
+    long: bool = False
     description: str = ""
     example: dict[str, Any] = field(default_factory=dict[str, Any])
 

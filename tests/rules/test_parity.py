@@ -14,6 +14,10 @@ from dragoman.operations import AnyOperation, Operation
 
 # Where what people type is not the operation's name.
 TYPED = {"identity.show": ("whoami",)}
+# An export is one file, whatever the pieces it came in; a check reads the files itself.
+READ_ELSEWHERE = {"audit.export": {"file"}, "knowledge.check": {"path", "since", "form", "min_severity", "item_ids"}}
+# What may be read from a file instead.
+BESIDE = {"knowledge.propose": {"file"}}
 
 
 def declared() -> list[AnyOperation]:
@@ -38,10 +42,9 @@ def test_an_operation_has_a_command_with_an_option_for_each_of_its_inputs(operat
         assert isinstance(command, click.Group)
         command = command.commands[word]
 
-    promised = {"as_json", "as_tenant"} if operation.name != "audit.export" else {"as_json", "as_tenant", "file"}
-    # An export is one file, whatever the pieces it came in.
-    inputs: set[str] = set() if operation.name == "audit.export" else set(operation.input.model_fields)
-    assert {param.name for param in command.params} == inputs | promised
+    common = {"as_json", "as_tenant"}
+    inputs = READ_ELSEWHERE.get(operation.name, set(operation.input.model_fields) | BESIDE.get(operation.name, set()))
+    assert {param.name for param in command.params} == inputs | common
 
 
 def test_an_operation_has_one_rest_address() -> None:

@@ -206,10 +206,10 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     handlers = Handlers()
     _bind_tenancy(handlers, db, copies, keyring, issuer)
     _bind_audit(handlers, db, keyring, heads_file)
-    repositories = bind_knowledge(handlers, settings, db)
     memory = build_memory(settings, handlers, db, core_db)
-
     authority = Authority.open(settings.policy_dir)
+    repositories = bind_knowledge(handlers, settings, db, authority)
+
     guards = Guards(admission=admission, authority=authority, keys=IdempotencyKeys(db), trail=trail)
     gate = Gate(handlers, guards, Watch(metrics=metrics, security=security, tracer=tracer), db)
 

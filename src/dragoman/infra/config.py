@@ -112,6 +112,10 @@ class Knowledge(Section):
     dir: HomePath | None = Field(
         None, description="Git repositories, one a tenant; by default `knowledge` in the data directory."
     )
+    allow_file_remotes: bool = Field(
+        default=False, description="Let tenants sync from paths of this machine, with the eyes of the server."
+    )
+    max_fetch_bytes: int = Field(536_870_912, ge=1_048_576, description="The most that one sync may fetch.")
 
 
 class Memory(Section):

@@ -61,9 +61,7 @@ def create(programs: Programs) -> Root:
         "tenant": Entry(_IDENTITY, "Organisations whose data nobody else sees.", _noun("tenant")),
         "user": Entry(_IDENTITY, "The people of a tenant.", _noun("user")),
         "key": Entry(_IDENTITY, "API keys for programs.", _noun("key")),
-        "knowledge": Entry(
-            _KNOWN, "Decisions, policies, patterns and specs, and what they demand.", _noun("knowledge")
-        ),
+        "knowledge": Entry(_KNOWN, "Decisions, policies, patterns and specs, and what they demand.", _knowledge),
         "memory": Entry(_KNOWN, "What agents and people want remembered.", _memory),
         "bench": Entry(_PROOF, "Measure how well a running server does.", _bench),
         "audit": Entry(_PROOF, "Who did what, provably.", _audit),
@@ -160,6 +158,12 @@ def _bench(entry: Entry) -> click.Command:
     from dragoman.doors.cli.retrieval import bench_commands  # noqa: PLC0415
 
     return bench_commands(entry.summary)
+
+
+def _knowledge(entry: Entry) -> click.Command:
+    from dragoman.doors.cli.knowledge import knowledge_commands  # noqa: PLC0415
+
+    return knowledge_commands(entry.summary)
 
 
 def _audit(entry: Entry) -> click.Command:

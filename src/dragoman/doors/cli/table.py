@@ -87,6 +87,16 @@ _COLUMNS: Mapping[str, Sequence[Column]] = {
         *(Column(f"recall_{cut}", f"recall at {cut}") for cut in (5, 10, 20)),
         *(Column(f"bm25_{cut}", f"BM25 at {cut}") for cut in (5, 10, 20)),
     ),
+    "knowledge": (
+        Column("id"),
+        Column("title", flexible=True),
+        Column("status"),
+        Column("type"),
+        Column("layer", optional=True),
+        Column("score", optional=True),
+        Column("summary", flexible=True, optional=True),
+        Column("updated_at", optional=True),
+    ),
     "audit": (
         Column("seq", "#"),
         Column("at", "time (UTC)", time_format="%Y-%m-%d %H:%M:%S"),

@@ -47,6 +47,17 @@ class IdempotencyKeys:
     def __init__(self, db: Database) -> None:
         self._db = db
 
+    async def find(self, scope: Scope, holder: str, key: str, digest: bytes) -> Any | None:
+        """What the first use of the key gave, or None when there was none that came to its end.
+
+        Raises:
+            IdempotencyConflict: the first use had another input.
+        """
+        row = await self._db.find(scope, FIND, scope.tenant, holder, key)
+        if row is not None and row["digest"] != digest:
+            raise IdempotencyConflict(key)
+        return row["output"] if row is not None else None
+
     async def claim(self, scope: Scope, holder: str, key: str, digest: bytes) -> Any | None:
         """None when the key is fresh and now ours; else what the first use of it gave.
 

@@ -78,7 +78,7 @@ class Curator:
         at = self._clock()
         item = replace(item, created_at=present["created_at"] if present else at, updated_at=at)
         commit = await self._repositories.run(
-            caller.tenant, lambda shop: shop.propose(item, _signed(caller, at, new.message))
+            caller.tenant, lambda shop: shop.propose(item, signed(caller, at, new.message))
         )
         await self._index.refresh(scope)
         return _written(item, branch, commit)
@@ -98,9 +98,9 @@ class Curator:
         for one in ended:
             _check_step(one, Status.SUPERSEDED)
         revision = max((one["version"] + 1 for one in rows if one["branch"] == MAIN), default=1)
-        signed = _signed(caller, self._clock(), decided.reason)
+        signature = signed(caller, self._clock(), decided.reason)
         item, commit = await self._repositories.run(
-            caller.tenant, lambda shop: shop.accept(row, signed, revision=revision, ended=ended)
+            caller.tenant, lambda shop: shop.accept(row, signature, revision=revision, ended=ended)
         )
         await self._index.refresh(scope)
         return _written(item, MAIN, commit)
@@ -110,8 +110,8 @@ class Curator:
         scope = await self._enter(caller)
         row = _proposal(await self._store.find(scope, decided.id), decided.id)
         _check_step(row, Status.REJECTED)
-        signed = _signed(caller, self._clock(), decided.reason)
-        item, commit = await self._repositories.run(caller.tenant, lambda shop: shop.reject(row, signed))
+        signature = signed(caller, self._clock(), decided.reason)
+        item, commit = await self._repositories.run(caller.tenant, lambda shop: shop.reject(row, signature))
         await self._index.refresh(scope)
         return _written(item, REJECTED + item.id, commit)
 
@@ -135,8 +135,8 @@ class Curator:
         _check_step(row, status)
         if by is not None and (other := await self._in_force(scope, by))["status"] != Status.ACCEPTED.value:
             raise WrongStatus(by, other["status"], "what replaces another")
-        signed = _signed(caller, self._clock(), decided.reason)
-        item, commit = await self._repositories.run(caller.tenant, lambda shop: shop.end(row, status, signed, by=by))
+        signature = signed(caller, self._clock(), decided.reason)
+        item, commit = await self._repositories.run(caller.tenant, lambda shop: shop.end(row, status, signature, by=by))
         await self._index.refresh(scope)
         return _written(item, MAIN, commit)
 
@@ -248,7 +248,8 @@ def _says_the_same(row: Record, item: Item) -> bool:
     )  # fmt: skip
 
 
-def _signed(caller: Caller, at: datetime, reason: str | None) -> Signed:
+def signed(caller: Caller, at: datetime, reason: str | None) -> Signed:
+    """The caller as git has it, with a reason."""
     email = caller.subject if "@" in caller.subject else f"{caller.subject}@{caller.tenant_slug}"
     return Signed(Author(caller.subject, email), at, reason)
 

@@ -1,6 +1,16 @@
 """What can go wrong with knowledge, beyond the general kinds."""
 
-from dragoman.errors import Conflict, FieldError, InvalidInput
+from dragoman.errors import Conflict, DragomanError, FieldError, InvalidInput, Kind
+
+
+class RemoteUnavailable(DragomanError):
+    """The remote repository is not there, or will not be read; what was here stays as it was."""
+
+    kind, code, retryable = Kind.UNAVAILABLE, "REMOTE_UNAVAILABLE", True
+
+    def __init__(self, remote: str, reason: str) -> None:
+        super().__init__(f"cannot fetch from {remote}: {reason}", remote=remote)
+        self.retry_after_s = 30
 
 
 class ItemExists(Conflict):

@@ -185,6 +185,19 @@ class RepositoryStatus(Output):
     problems: list[KnowledgeProblem]
 
 
+class SyncResult(Output):
+    """What a sync brought. Without `merged` the main branch stays where it was, and `conflicts` say why."""
+
+    remote: str
+    branch: str
+    merged: bool
+    head: str | None
+    added: int
+    updated: int
+    deleted: int
+    conflicts: list[KnowledgeProblem]
+
+
 class QueryKnowledge(Input):
     """A question, and what to look at; without a question, the latest."""
 
@@ -298,3 +311,17 @@ class SupersedeItem(Decide):
 
 class ShowStatus(Input):
     """Nothing: a tenant has one repository."""
+
+
+class SyncKnowledge(Input):
+    """A remote repository to merge; the one of the last sync when unset."""
+
+    remote: str | None = Field(
+        None, min_length=1, max_length=2_000, description="https://..., ssh://..., git@host:path, or a path if allowed."
+    )
+    branch: str | None = Field(
+        None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$", description="Its branch; main when unset."
+    )
+    on_conflict: Literal["stop", "ours", "theirs"] = Field(
+        "stop", description="When both sides changed a file: change nothing, or take a side in that file."
+    )

@@ -56,3 +56,9 @@ SUPERSEDE_ITEM = Operation(
     "knowledge.supersede", "Replace an item by another", m.SupersedeItem, m.Written, ACCEPT, Effect.WRITE,
     example={"id": _ID, "by": "adr-use-postgresql-18"},
 )  # fmt: skip
+SYNC = Operation(
+    "knowledge.sync", "Merge a remote repository", m.SyncKnowledge, m.SyncResult, WRITE, Effect.WRITE, long=True,
+    description="Fetches, merges and indexes, and says how far it is. Another remote than before needs "
+    "accept:knowledge: what it has accepted is in force here.",
+    example={"remote": "https://git.example.com/acme/knowledge.git", "branch": "main"},
+)  # fmt: skip

@@ -1,8 +1,9 @@
 """What is done with a repository in a thread: documents read, written, merged. The libraries come with this module."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from dragoman.services.knowledge.documents import read_item, write_item
@@ -19,6 +20,7 @@ from dragoman.services.knowledge.items import (
     path_of,
 )
 from dragoman.services.knowledge.records import records_of
+from dragoman.services.knowledge.remotes import Merge, fetch, merge
 from dragoman.services.knowledge.repository import Repository
 
 Record = dict[str, Any]
@@ -111,6 +113,16 @@ class Workshop:
         item = self._item(str(head), row["path"]).at(status, updated_at=signed.at, superseded_by=by)
         verb = {Status.DEPRECATED: "Deprecate", Status.SUPERSEDED: "Supersede"}[status]
         return item, self._commit(MAIN, [item], signed, verb, on=head, expected=head)
+
+    def fetch(
+        self, remote: str, branch: str, *, most_bytes: int, stopped: Event, tell: Callable[[int, int], None]
+    ) -> str:
+        """Bring a remote's branch here; see `remotes.fetch`."""
+        return fetch(self.repository, remote, branch, most_bytes=most_bytes, stopped=stopped, tell=tell)
+
+    def merge(self, theirs: str, signed: Signed, *, remote: str, on_conflict: str) -> Merge:
+        """Merge what was fetched; see `remotes.merge`."""
+        return merge(self.repository, theirs, signed, remote=remote, on_conflict=on_conflict)
 
     def _commit(
         self,

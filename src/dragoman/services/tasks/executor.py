@@ -6,6 +6,7 @@ from uuid import UUID
 from pydantic import JsonValue
 
 from dragoman import kit
+from dragoman.context import progress_to
 from dragoman.errors import InvalidInput
 from dragoman.infra.telemetry import TaskMetrics
 from dragoman.services.tasks.drafts import drafts_of
@@ -61,7 +62,12 @@ class TaskExecutor:
     async def _call(self, job: Job, name: str, arguments: Any) -> Outcome:
         # Else the task is the key: whoever runs it again after a crash finds that it was done.
         key = job.message.get("key") or f"task:{job.task_id}"
-        output = await self._tools.run(job.caller, name, arguments, key=key)
+
+        async def progress(text: str, percent: float | None) -> None:
+            await job.report({"kind": "progress", "text": text, "percent": percent})
+
+        with progress_to(progress):
+            output = await self._tools.run(job.caller, name, arguments, key=key)
         artifact = {"id": name, "name": name, "parts": [{"kind": "data", "data": output}]}
         return Outcome(State.SUCCEEDED, skill=_skill(name), artifacts=[artifact])
 

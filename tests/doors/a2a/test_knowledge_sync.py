@@ -1,0 +1,178 @@
+"""Knowledge from a real remote on disk, with everything that can be wrong in it."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.doors.a2a.calling import A2A, tool
+from tests.doors.a2a.test_knowledge import by_message
+from tests.doors.rest.calling import new_tenant
+from tests.harness import Server
+
+
+class Remote:
+    """Somebody's repository of knowledge."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.git("init", "-q", "-b", "main", str(path))
+
+    def git(self, *words: str) -> str:
+        who = ["-c", "user.name=ada", "-c", "user.email=ada@example.com"]
+        where = ["-C", str(self.path)] if self.path.exists() else []
+        return subprocess.run(["git", *who, *where, *words], check=True, capture_output=True, text=True).stdout
+
+    def write(self, **documents: str) -> None:
+        """Commit documents, by the path that each has with __ for /."""
+        for name, text in documents.items():
+            path = self.path / f"{name.replace('__', '/')}.md"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        self.git("add", "-A")
+        self.git("commit", "-qm", "change")
+
+
+def item(title: str, **fields: str) -> str:
+    head = "".join(f"{name}: {value}\n" for name, value in {"title": title, "status": "accepted", **fields}.items())
+    return f"---\n{head}---\n\n{title} it is.\n"
+
+
+@pytest.fixture(scope="module")
+def reading() -> Iterator[Server]:
+    """A server that may read repositories of this machine."""
+    allowed = {"DRAGOMAN_KNOWLEDGE__ALLOW_FILE_REMOTES": "true", "DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "100000"}
+    with Server(allowed) as running:
+        yield running
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Remote:
+    return Remote(tmp_path / "remote")
+
+
+@pytest.fixture
+def tenant(reading: Server) -> str:
+    return str(new_tenant(reading)["slug"])
+
+
+def test_sync_brings_items_and_reports_what_is_wrong_with_which_line(
+    reading: Server, tenant: str, remote: Remote
+) -> None:
+    remote.write(
+        company__adrs__one=item("Tea", id="one"),
+        company__adrs__twin=item("Tea again", id="one"),
+        company__adrs__broken="---\ntitle: x\ntags: [\n---\n",
+        teams__core__patterns__lost=item("Lost", layer="company", links="[nowhere]"),
+        README="not an item",
+    )
+    call = by_message(A2A(reading, tenant=tenant))
+
+    result = call("knowledge_sync", remote=str(remote.path))
+
+    assert (result["merged"], result["added"]) == (True, 4)
+    assert sorted((one["kind"], one["file"], one["line"]) for one in result["conflicts"]) == [
+        ("duplicate_pointer", "company/adrs/twin.md", 1),
+        ("layer_mismatch", "teams/core/patterns/lost.md", 4),
+        ("malformed", "company/adrs/broken.md", 4),
+        ("orphaned_pointer", "teams/core/patterns/lost.md", 1),
+    ]
+    assert {one["id"] for one in call("knowledge_query")["items"]} == {"one", "lost"}
+
+
+def test_what_changed_against_the_rules_of_life_is_reported(reading: Server, tenant: str, remote: Remote) -> None:
+    remote.write(company__adrs__a=item("A"), company__adrs__b=item("B", status="rejected"))
+    call = by_message(A2A(reading, tenant=tenant))
+    call("knowledge_sync", remote=str(remote.path))
+    remote.write(company__adrs__a=item("Another A"), company__adrs__b=item("B"))
+
+    result = call("knowledge_sync")
+
+    assert result["updated"] == 2
+    assert [(one["kind"], one["item_id"]) for one in result["conflicts"]] == [
+        ("hash_mismatch", "a"),
+        ("status_change", "b"),
+    ]
+
+
+@pytest.mark.parametrize(("side", "title"), [("ours", "Coffee"), ("theirs", "Tea")])
+def test_a_file_that_both_changed_stops_the_merge_until_a_side_is_taken(
+    reading: Server, tenant: str, remote: Remote, side: str, title: str
+) -> None:
+    remote.write(company__specs__drink=item("Water"))
+    call = by_message(A2A(reading, tenant=tenant))
+    call("knowledge_sync", remote=str(remote.path))
+    call("knowledge_propose", type="spec", id="drink", title="Coffee", content="Coffee it is.")
+    call("knowledge_accept", id="drink")
+    remote.write(company__specs__drink=item("Tea"), company__specs__food=item("Bread"))
+
+    stopped = call("knowledge_sync")
+    untouched = call("knowledge_show", id="drink")["title"]
+    taken = call("knowledge_sync", on_conflict=side)
+
+    assert stopped["merged"] is False
+    assert [(one["kind"], one["file"]) for one in stopped["conflicts"]] == [
+        ("merge_conflict", "company/specs/drink.md")
+    ]
+    assert untouched == "Coffee"
+    assert taken["merged"] is True
+    assert call("knowledge_show", id="drink")["title"] == title
+    assert call("knowledge_show", id="food")["title"] == "Bread"
+
+
+def test_a_remote_that_is_not_there_fails_the_task_and_nothing_is_lost(
+    reading: Server, tenant: str, remote: Remote, tmp_path: Path
+) -> None:
+    remote.write(company__adrs__a=item("A"))
+    call = by_message(A2A(reading, tenant=tenant))
+    call("knowledge_sync", remote=str(remote.path))
+
+    gone = call("knowledge_sync", remote=str(tmp_path / "nothing"))
+    branchless = call("knowledge_sync", branch="elsewhere")
+
+    assert {gone["error"]["code"], branchless["error"]["code"]} == {"REMOTE_UNAVAILABLE"}
+    assert call("knowledge_show", id="a")["status"] == "accepted"
+    assert call("knowledge_sync")["merged"] is True
+
+
+def test_a_sync_says_how_far_it_is(reading: Server, tenant: str, remote: Remote) -> None:
+    remote.write(company__adrs__a=item("A"))
+    caller = A2A(reading, tenant=tenant)
+
+    task: dict[str, Any] = caller.call("SendMessage", tool("knowledge_sync", {"remote": str(remote.path)}))["task"]
+
+    rows = caller.http.get(f"/a2a/rest/tasks/{task['id']}", headers={"A2A-Version": "1.0"}).json()
+    assert rows["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+@pytest.mark.parametrize(
+    ("remote", "code"),
+    [
+        ("http://example.com/x.git", "INVALID_PARAMS"),
+        ("nonsense", "INVALID_PARAMS"),
+        ("https://127.0.0.1/x.git", "ADDRESS_REFUSED"),
+        ("https://me:secret@example.com/x.git", "ADDRESS_REFUSED"),
+        ("ssh://git@10.0.0.1/x.git", "ADDRESS_REFUSED"),
+        ("git@192.168.0.1:x.git", "ADDRESS_REFUSED"),
+    ],
+)
+def test_an_address_that_must_not_be_reached_is_refused(reading: Server, tenant: str, remote: str, code: str) -> None:
+    assert by_message(A2A(reading, tenant=tenant))("knowledge_sync", remote=remote)["error"]["code"] == code
+
+
+def test_paths_are_refused_unless_they_are_allowed(a2a: A2A, tmp_path: Path) -> None:
+    assert by_message(a2a)("knowledge_sync", remote=str(tmp_path))["error"]["code"] == "INVALID_PARAMS"
+
+
+def test_only_who_may_accept_may_name_another_remote(reading: Server, tenant: str, remote: Remote) -> None:
+    remote.write(company__adrs__a=item("A"))
+    agent = by_message(A2A(reading, tenant=tenant, role="agent"))
+
+    refused = agent("knowledge_sync", remote=str(remote.path))
+    by_message(A2A(reading, tenant=tenant))("knowledge_sync", remote=str(remote.path))
+    again = agent("knowledge_sync")
+
+    assert refused["error"]["code"] == "UNAUTHORIZED"
+    assert again["merged"] is True
