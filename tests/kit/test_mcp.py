@@ -14,15 +14,10 @@ from dragoman.kit import LlmWorker, ToolError
 from dragoman.kit.testing import ScriptedLlm, call
 from dragoman.kit.toolsets import McpCommand, McpToolset
 from tests.harness import wait_for
+from tests.kit.web import free_port
 
 SERVER = str(Path(__file__).with_name("mcp_server.py"))
 PIPES = McpCommand(sys.executable, (SERVER,))
-
-
-def free_port() -> int:
-    with closing(socket.socket()) as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 def answers(port: int) -> bool:

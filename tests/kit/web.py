@@ -1,9 +1,10 @@
 """A real HTTP server on a free port of this machine, in a thread; each request gets the next reply of its script."""
 
 import json
+import socket
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -39,6 +40,13 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 the name of the base class
         pass
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with closing(socket.socket()) as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
 
 
 def answer(status: int, body: bytes | str | dict[str, Any], **headers: str) -> Reply:

@@ -5,7 +5,7 @@ A narrower reason stands in `details.reason`; what a provider said is kept on th
 
 from typing import ClassVar
 
-from dragoman.errors import Conflict, DragomanError, NotFound, UpstreamUnavailable
+from dragoman.errors import Conflict, DragomanError, Kind, NotFound, TimedOut, UpstreamUnavailable
 from dragoman.kit._llm import Usage
 from dragoman.kit._thread import Thread
 
@@ -69,6 +69,38 @@ class NoModel(LlmError):
 
     def __init__(self) -> None:
         super().__init__("this needs a model, and the agent has none: give it Agent(..., llm=...)")
+
+
+class RemoteUnavailable(UpstreamUnavailable):
+    """Another agent does not answer, or is not able to at present. `reason` is for the log alone."""
+
+    def __init__(self, agent: str, reason: str) -> None:
+        super().__init__(f"the agent {agent!r}")
+        self.reason = reason
+
+
+class RemoteTimedOut(TimedOut):
+    """Another agent did not come to an end in time. Its task goes on, and whoever asks again waits on."""
+
+    def __init__(self, agent: str, *, after_s: float) -> None:
+        told = f"the agent {agent!r} was not done after {after_s:g} s; ask it again to wait on"
+        super(TimedOut, self).__init__(told, after_s=after_s)  # nothing of it was stopped
+
+
+class RemoteFailed(DragomanError):
+    """Another agent answered, and it was of no use; `details.reason` says how it ended."""
+
+    kind, code = Kind.INTERNAL, "UPSTREAM_FAILED"
+
+    def __init__(self, message: str, *, reason: str, **details: object) -> None:
+        super().__init__(message, reason=reason, **details)
+
+
+class RemoteAsks(Conflict):
+    """Another agent asked something while this message was on its way; it would be taken for the answer."""
+
+    def __init__(self, agent: str) -> None:
+        super().__init__(f"the agent {agent!r} has asked something by now; answer that first", reason="REMOTE_ASKS")
 
 
 class InvalidTransition(Conflict):

@@ -149,10 +149,11 @@ class Runtime:
 
     async def aclose(self) -> None:
         """Cancel what still runs, and wait for it."""
-        running = [task for task, _ in self._running.values() if not task.done()]
-        for task in running:
+        running = [one for one in self._running.values() if not one[0].done()]
+        for task, cancellation in running:
+            cancellation.set()
             task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await asyncio.gather(*(task for task, _ in running), return_exceptions=True)
 
     async def __aenter__(self) -> Self:
         return self

@@ -82,6 +82,7 @@ class TaskExecutor:
             host=kit.Host(
                 state=ports,
                 progress=ports,
+                cancellation=job.cancellation,
                 message_id=job.message.get("id"),
                 metadata=job.message.get("metadata") or {},
             ),

@@ -76,6 +76,7 @@ class Run:
         self._started_at = task.started_at or datetime.now(UTC)
         self._storing = asyncio.Lock()
         self._known = asyncio.Event()
+        self._cancellation = asyncio.Event()
         self._outbox = Outbox(self._write)
         self.work = asyncio.create_task(self._go())
 
@@ -91,6 +92,12 @@ class Run:
             self.stored_seq = task.seq
         self._known.set()
         self._desk.hub.happened(task.id)
+
+    def cancel(self) -> None:
+        """Stop: someone has ended the task. The work may take a moment to call off what it began elsewhere."""
+        if not self._cancellation.is_set():
+            self._cancellation.set()
+            self.work.cancel()
 
     async def ended(self, within_s: float | None) -> bool:
         """Wait for the work to end, but not for longer; whether it has."""
@@ -138,6 +145,7 @@ class Run:
             note=self._note,
             store=self.store,
             fresh=self._fresh,
+            cancellation=self._cancellation,
         )
         if task.alias is not None or self._claim is not None:
             await self.store()  # the one who loses the race for an id or a key must not have done anything
@@ -195,8 +203,9 @@ class Run:
     async def _write(self, events: list[Json]) -> None:
         task = self.task
         seq = await self._desk.writer.change(Change(task.tenant_id, task.id, events, attempt=task.attempt))
-        if seq is None:
-            self.work.cancel()  # cancelled or taken over: the task is no longer ours
+        if seq is None:  # cancelled or taken over: the task is no longer ours
+            queued, _ = await self._desk.core.find_worker(task.id)
+            (self.work.cancel if queued else self.cancel)()
             return
         task.seq = seq
         self._desk.hub.happened(task.id)
@@ -289,9 +298,14 @@ class Runs:
         return self._running.get(task_id)
 
     async def look_at(self, task_id: UUID) -> None:
-        """Another process changed a task: if it runs here and was ended there, stop."""
+        """Another process changed a task: if it runs here and was ended or taken over there, stop."""
         run = self._running.get(task_id)
-        if run is not None and not await self._desk.core.alive(task_id, self._desk.worker):
+        if run is None:
+            return
+        queued, worker = await self._desk.core.find_worker(task_id)
+        if not queued:
+            run.cancel()
+        elif worker != self._desk.worker:
             run.work.cancel()
 
     async def beat(self) -> None:

@@ -116,7 +116,7 @@ class TaskService:
         if await self._desk.writer.change(change) is None:
             raise NotCancelable((await self.get(caller, ref)).state.value)
         if (run := self._runs.find(task.id)) is not None:
-            run.work.cancel()
+            run.cancel()
         self._desk.hub.happened(task.id)
         return await self.get(caller, ref)
 

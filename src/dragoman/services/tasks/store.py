@@ -123,7 +123,7 @@ WHERE t.tenant_id = mine.tenant_id AND t.id = mine.task_id AND t.state NOT IN {_
 RETURNING {_TASK}, mine.started_at"""
 SEQS: LiteralString = """
 SELECT t.id, t.seq FROM unnest($1::uuid[], $2::uuid[]) AS f (tenant_id, id) JOIN tasks t USING (tenant_id, id)"""
-ALIVE: LiteralString = "SELECT 1 FROM task_queue WHERE task_id = $1 AND worker = $2"
+WORKER: LiteralString = "SELECT worker FROM task_queue WHERE task_id = $1"
 DEPTH: LiteralString = """
 SELECT count(*) FILTER (WHERE worker IS NULL AND run_at <= now()) AS due,
        count(*) FILTER (WHERE lease_until >= now()) AS running, count(*) FILTER (WHERE lease_until < now()) AS abandoned
@@ -280,9 +280,10 @@ class CoreStore:
         )
         return {row["id"]: row["seq"] for row in rows}
 
-    async def alive(self, task_id: UUID, worker: UUID) -> bool:
-        """Whether the task is still this process's to run."""
-        return await self._db.find(self._scope, ALIVE, task_id, worker) is not None
+    async def find_worker(self, task_id: UUID) -> tuple[bool, UUID | None]:
+        """Whether the task is still to be run, and the process that has it."""
+        row = await self._db.find(self._scope, WORKER, task_id)
+        return row is not None, None if row is None else row["worker"]
 
     async def release(self, worker: UUID) -> None:
         """Give back what this process can no longer run, for others to take at once."""

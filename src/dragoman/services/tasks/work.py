@@ -4,6 +4,7 @@ The core knows tasks; it does not know how agents are written. An executor stand
 an Outcome, which names the state that the task goes to.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -50,7 +51,8 @@ class Job:
 
     `slot` is what the task was waiting for when this is an answer, else None. `report` appends to the task's log,
     `note` does so with whatever is written next and stores nothing by itself, `store` makes it durable as it stands.
-    In a fresh context nothing was said before.
+    In a fresh context nothing was said before. `cancellation` is set when someone ended the task, and not when its work
+    is merely handed to another process.
     """
 
     caller: Caller
@@ -65,6 +67,7 @@ class Job:
     note: Callable[[Json], Awaitable[None]]
     store: Callable[[], Awaitable[None]]
     fresh: bool
+    cancellation: asyncio.Event
 
 
 class Executor(Protocol):
