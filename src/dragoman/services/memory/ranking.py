@@ -7,6 +7,7 @@ The only exception is age, which takes at most a tenth.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
@@ -107,12 +108,18 @@ def _folds(chosen: Scored, other: Scored, same: Pairs) -> bool:
 
 
 def _say_the_same(one: Scored, other: Scored, same: Pairs) -> bool:
-    mine, yours = _WORD.findall(one.content.casefold()), _WORD.findall(other.content.casefold())
+    mine, yours = _words(one.content), _words(other.content)
     if mine == yours:
         return True
     if one.layer is other.layer or frozenset((one.memory_id, other.memory_id)) not in same:
         return False
     return _telling(mine) == _telling(yours)
+
+
+# Every hit is compared with every other.
+@lru_cache(maxsize=2_048)
+def _words(content: str) -> tuple[str, ...]:
+    return tuple(_WORD.findall(content.casefold()))
 
 
 def _telling(words: Sequence[str]) -> list[str]:
