@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 import uvicorn
 from starlette.applications import Starlette
@@ -51,7 +51,7 @@ class Echo:
             self._process.wait(10)
 
 
-def listen_and_serve(app: object) -> None:
+def listen_and_serve(app: object, *, lifespan: Literal["on", "off"] = "off") -> None:
     """Serve on a free port and print it; uvloop, httptools, one process, no access log, as ours."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
     print(listener.getsockname()[1], flush=True)
@@ -59,7 +59,7 @@ def listen_and_serve(app: object) -> None:
         app,  # pyright: ignore[reportArgumentType] - any ASGI application
         loop="uvloop",
         http="httptools",
-        lifespan="off",
+        lifespan=lifespan,
         log_config=None,
         access_log=False,
         server_header=False,

@@ -6,6 +6,9 @@ from dragoman.doors.cli.commands import run
 from dragoman.doors.cli.program import Programs
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from dragoman.infra.config import Settings
 
 
@@ -37,6 +40,12 @@ def _work(settings: "Settings") -> None:
     work(settings, announce_worker)
 
 
+def _bridge(url: str, token: "Callable[[], str]", trusted_cert: "Path | None") -> None:
+    from dragoman.doors.mcp.bridge import bridge  # noqa: PLC0415
+
+    bridge(url, token, trusted_cert)
+
+
 def _expected_errors() -> tuple[type[Exception], ...]:
     from dragoman.app.listening import ListenError  # noqa: PLC0415
     from dragoman.errors import UpstreamUnavailable  # noqa: PLC0415
@@ -48,7 +57,9 @@ def _expected_errors() -> tuple[type[Exception], ...]:
     return EmbeddedError, KeyringError, ListenError, MigrationError, PolicyError, UpstreamUnavailable
 
 
-PROGRAMS = Programs(serve=_serve, serve_child=_serve_child, work=_work, expected_errors=_expected_errors)
+PROGRAMS = Programs(
+    serve=_serve, serve_child=_serve_child, work=_work, bridge=_bridge, expected_errors=_expected_errors
+)
 
 if __name__ == "__main__":
     main()

@@ -228,7 +228,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     guard = partial(
         Edge, authenticator=authenticator, admission=admission, metrics=metrics, security=security, tracer=tracer
     )
-    mcp = build_mcp(settings, gate, tasks, tools, authority)
+    mcp = build_mcp(settings, gate, tasks, tools, authority, keyring)
     doors = Doors(rest=RestDoor(gate, BINDINGS), a2a=A2ADoor(calls), mcp=mcp, site=site)
     application = Application(
         asgi=guard(doors, replace(_edge_rules(settings), resources={MCP_PATH: mcp.resource})),

@@ -1,5 +1,6 @@
 """Puts the MCP door together; what it needs of the SDK comes with its first request."""
 
+import hmac
 from dataclasses import replace
 
 from dragoman.app.tasks import TaskCore
@@ -11,12 +12,15 @@ from dragoman.doors.mcp.metadata import Metadata
 from dragoman.doors.mcp.offer import Offer
 from dragoman.gate import Gate
 from dragoman.infra.auth.authority import Authority
+from dragoman.infra.auth.keyring import Keyring
 from dragoman.infra.config import Settings
 from dragoman.operations import AnyOperation, Passage
 from dragoman.services.tenancy.operations import ACCEPT_INVITATION
 
 
-def build_mcp(settings: Settings, gate: Gate, tasks: TaskCore, tools: GateTools, authority: Authority) -> McpDoor:
+def build_mcp(
+    settings: Settings, gate: Gate, tasks: TaskCore, tools: GateTools, authority: Authority, keyring: Keyring
+) -> McpDoor:
     """The door, closed until somebody asks."""
 
     def may(caller: Caller, asked: AnyOperation | Passage) -> bool:
@@ -32,7 +36,8 @@ def build_mcp(settings: Settings, gate: Gate, tasks: TaskCore, tools: GateTools,
         gate,
         tasks.service,
         catalogue,
-        longest_wait_s=settings.longest_wait_s,
+        # Every process of the installation must be able to open what another has sealed.
+        state_key=hmac.digest(keyring.pepper, b"mcp request state", "sha256"),
         max_body_bytes=settings.max_body_bytes,
     )
     metadata = Metadata(

@@ -1,5 +1,8 @@
 """What a person sees when the server is up: where it is, a token, and what to try next."""
 
+import json
+from importlib.util import find_spec
+
 from rich.text import Text
 
 from dragoman import __version__
@@ -45,6 +48,15 @@ def _offer_token(settings: Settings, url: str) -> None:
         f"{typed_program()} audit verify",
     ):
         out.print(Text(f"  {line}", style="cyan"))
+    if find_spec("mcp") is not None:
+        out.print("\nFor a client of MCP:\n")
+        out.print(Text(f"  {_snippet(url, token)}", style="cyan"))
+
+
+def _snippet(url: str, token: str) -> str:
+    """What such clients take as their configuration."""
+    server = {"type": "http", "url": f"{url}/mcp", "headers": {"Authorization": f"Bearer {token}"}}
+    return json.dumps({"mcpServers": {"dragoman": server}})
 
 
 def _duration(seconds: int) -> str:

@@ -54,6 +54,7 @@ def create(programs: Programs) -> Root:
     entries = {
         "serve": Entry(_RUN, "Run the server.", lambda _: _running("serve", programs)),
         "worker": Entry(_RUN, "Run background work only.", lambda _: _running("worker", programs)),
+        "mcp": Entry(_RUN, "Serve MCP on standard input and output.", lambda _: _mcp(programs)),
         "config": Entry(_RUN, "Show and check the configuration.", _config),
         "version": Entry(_RUN, "Print the version.", _version),
         "whoami": Entry(_IDENTITY, "Say who the server takes you for.", _whoami),
@@ -112,6 +113,12 @@ def _running(name: str, programs: Programs) -> click.Command:
     from dragoman.doors.cli import running  # noqa: PLC0415
 
     return running.command(name, programs)
+
+
+def _mcp(programs: Programs) -> click.Command:
+    from dragoman.doors.cli.pipes import mcp_command  # noqa: PLC0415
+
+    return mcp_command(programs)
 
 
 def _config(_: Entry) -> click.Command:

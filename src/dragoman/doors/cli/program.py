@@ -30,4 +30,5 @@ class Programs:
     serve: Callable[["Settings"], None]
     serve_child: Callable[["Settings"], None]
     work: Callable[["Settings"], None]
+    bridge: Callable[[str, Callable[[], str], Path | None], None]
     expected_errors: Callable[[], tuple[type[Exception], ...]]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 DEFAULT_TENANT = "demo"
 # Whoever can read the installation's keys may do everything with it.
-_KEYBOARD_USER, _KEYBOARD_ROLE, _KEYBOARD_TTL_S = "admin", "super_admin", 300
+_KEYBOARD_USER, _KEYBOARD_ROLE, KEYBOARD_TTL_S = "admin", "super_admin", 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +74,25 @@ def connect(asked: Asked) -> Client:
         Ending: there is no credential to ask with, or it is another tenant's.
     """
     settings = settings_or_end()
+    return Client(server_url(settings), credential(settings, asked), trusted_cert=settings.tls_cert)
+
+
+def credential(settings: Settings, asked: Asked) -> str:
+    """The token to ask with: the given one, else one for the person at the keyboard, good for some minutes.
+
+    Raises:
+        Ending: there is none to be had, or the given one is another tenant's.
+    """
     token = os.environ.get("DRAGOMAN_TOKEN")
     if not token:
-        token = _keyboard_token(settings, asked.tenant or DEFAULT_TENANT)
-    elif asked.tenant and (given := _tenant_of(token, settings.claims_tenant)) != asked.tenant:
+        return _keyboard_token(settings, asked.tenant or DEFAULT_TENANT)
+    if asked.tenant and (given := _tenant_of(token, settings.claims_tenant)) != asked.tenant:
         whose = f"is for the tenant {given}" if given else "does not say its tenant"
         raise WrongUsage(
             f"--tenant {asked.tenant} was asked for, but DRAGOMAN_TOKEN {whose}\n"
             "The token decides: leave --tenant out, or unset DRAGOMAN_TOKEN."
         )
-    return Client(server_url(settings), token, trusted_cert=settings.tls_cert)
+    return token
 
 
 def server_url(settings: Settings) -> str:
@@ -125,7 +134,7 @@ def mint_token(settings: Settings, grant: "Grant", *, ttl_s: int | None = None) 
 def _keyboard_token(settings: Settings, tenant: str) -> str:
     from dragoman.infra.auth.tokens import Grant  # noqa: PLC0415
 
-    return mint_token(settings, Grant(tenant, _KEYBOARD_USER, [_KEYBOARD_ROLE]), ttl_s=_KEYBOARD_TTL_S)
+    return mint_token(settings, Grant(tenant, _KEYBOARD_USER, [_KEYBOARD_ROLE]), ttl_s=KEYBOARD_TTL_S)
 
 
 def _tenant_of(token: str, claim: str) -> str | None:

@@ -9,10 +9,10 @@ from dragoman.services.tasks.ports import Tasks
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Tools, and the tasks that some of them begin; a call waits for its task for `longest_wait_s` at most."""
+    """Tools, and the tasks that some of them begin; `state_key` seals what clients carry from call to call."""
 
     gate: Gate
     tasks: Tasks
     catalogue: Catalogue
-    longest_wait_s: float
+    state_key: bytes
     max_body_bytes: int

@@ -82,7 +82,8 @@ class Happening:
 class Incoming:
     """A message from outside, and what its sender wants of the answer.
 
-    `attach` is called with the task and its last event number before anything comes of the message.
+    `attach` is called with the task and its last event number before anything comes of the message. `skill` is whose
+    work a new task is, where that is known. With `seen`, an answer is one to a task whose last event that was.
     """
 
     message: Json
@@ -93,6 +94,8 @@ class Incoming:
     idempotency_key: str | None = None
     wait_s: float | None = None
     attach: Callable[[Task, int], Awaitable[object]] | None = None
+    skill: str | None = None
+    seen: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

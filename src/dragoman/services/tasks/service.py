@@ -200,7 +200,7 @@ class TaskService:
             alias=incoming.alias,
             context_id=context_id,
             owner=caller.subject,
-            skill=None,
+            skill=incoming.skill,
             state=State.IN_PROGRESS,
             status_at=now,
             message=None,
@@ -229,6 +229,8 @@ class TaskService:
             raise WrongContext.given(incoming.context_id)
         if task.terminal:
             raise TaskClosed(task.state.value)
+        if incoming.seen is not None and incoming.seen != task.seq:
+            raise TaskBusy(task.state.value)
         message = _kept(incoming)
         await self._check_thread(caller, task.context_id, message)
         if incoming.attach is not None:

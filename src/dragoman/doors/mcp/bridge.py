@@ -1,0 +1,138 @@
+"""MCP over the pipes of a process: every line goes to a running server as it is, and its answers come back as lines.
+
+Nothing is decided here, so what a client finds is what the server serves. It needs no SDK.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO, Final, cast
+
+import httpx
+import orjson
+
+Json = dict[str, Any]
+_ACCEPTS: Final = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+_VERSION_META: Final = "io.modelcontextprotocol/protocolVersion"
+_NAMES: Final = ("name", "uri", "taskId")
+# A tool may take as long as it takes; only a server that is not there is given up.
+_TIMEOUTS: Final = httpx.Timeout(10, read=None)
+
+
+class Bridge:
+    """Between one client at the pipes and one server."""
+
+    def __init__(self, url: str, token: Callable[[], str], *, out: BinaryIO, trusted_cert: Path | None = None) -> None:
+        self._url = f"{url}/mcp"
+        self._token = token
+        self._out = out
+        self._version = ""
+        self._under_way: dict[Any, asyncio.Task[None]] = {}
+        verify: Any = True
+        if trusted_cert is not None:
+            import ssl  # noqa: PLC0415 - most servers stay on this machine and need none of it
+
+            verify = ssl.create_default_context(cafile=str(trusted_cert))
+        self._http = httpx.AsyncClient(timeout=_TIMEOUTS, verify=verify)
+
+    async def run(self, lines: AsyncIterator[bytes]) -> None:
+        """Until the client closes its end; what is under way is answered first."""
+        async with self._http:
+            async for line in lines:
+                if line.strip():
+                    await self._take(line)
+            await asyncio.gather(*self._under_way.values(), return_exceptions=True)
+
+    async def _take(self, line: bytes) -> None:
+        message = _read(line)
+        method, rpc_id = message.get("method"), message.get("id")
+        if method == "notifications/cancelled":
+            self._cancel(message)
+        elif rpc_id is None or method == "initialize":
+            # The version that comes of the handshake is part of every later request.
+            await self._forward(line, message)
+        else:
+            work = asyncio.create_task(self._forward(line, message))
+            self._under_way[rpc_id] = work
+            work.add_done_callback(lambda _: self._under_way.pop(rpc_id, None))
+
+    def _cancel(self, message: Json) -> None:
+        """Hang up on a request: that is how its server hears of it."""
+        params = message.get("params")
+        named = cast("Json", params).get("requestId") if isinstance(params, dict) else None
+        if isinstance(named, str | int) and (work := self._under_way.get(named)) is not None:
+            work.cancel()
+
+    async def _forward(self, line: bytes, message: Json) -> None:
+        try:
+            async with self._http.stream("POST", self._url, content=line, headers=self._headers(message)) as response:
+                if response.headers.get("content-type", "").startswith("text/event-stream"):
+                    async for event in response.aiter_lines():
+                        if event.startswith("data:"):
+                            self._write(event[5:].strip().encode(), message)
+                else:
+                    self._answer(response.status_code, await response.aread(), message)
+        except httpx.HTTPError as error:
+            self._fail(message, f"cannot reach {self._url}: {error or type(error).__name__}")
+
+    def _headers(self, message: Json) -> dict[str, str]:
+        """What the protocol has proxies read, from what the message says."""
+        headers = {**_ACCEPTS, "authorization": f"Bearer {self._token()}"}
+        params: Any = message.get("params")
+        given = cast("Json", params) if isinstance(params, dict) else {}
+        meta: Any = given.get("_meta")
+        version = cast("Json", meta).get(_VERSION_META) if isinstance(meta, dict) else None
+        if isinstance(version, str):
+            headers["mcp-method"] = str(message.get("method"))
+            named = next((given[name] for name in _NAMES if isinstance(given.get(name), str)), None)
+            if named is not None:
+                headers["mcp-name"] = named
+        if (spoken := version or self._version) and message.get("method") != "initialize":
+            headers["mcp-protocol-version"] = str(spoken)
+        return headers
+
+    def _answer(self, status: int, body: bytes, message: Json) -> None:
+        answer = _read(body)
+        if answer.get("jsonrpc") == "2.0":
+            self._write(body, message)
+        elif status >= 400:
+            self._fail(message, str(answer.get("detail") or f"the server answered {status}"), answer)
+
+    def _fail(self, message: Json, why: str, data: Json | None = None) -> None:
+        if (rpc_id := message.get("id")) is not None:
+            error: Json = {"code": -32000, "message": why} | ({"data": data} if data else {})
+            self._write(orjson.dumps({"jsonrpc": "2.0", "id": rpc_id, "error": error}), message)
+
+    def _write(self, body: bytes, message: Json) -> None:
+        if message.get("method") == "initialize":
+            result: Any = _read(body).get("result")
+            if isinstance(result, dict):
+                self._version = str(cast("Json", result).get("protocolVersion", ""))
+        # On one line, whatever it looked like.
+        self._out.write(body.replace(b"\n", b" ") + b"\n")
+        self._out.flush()
+
+
+def bridge(url: str, token: Callable[[], str], trusted_cert: Path | None = None) -> None:
+    """Serve the client at standard input and output."""
+    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as out, suppress(KeyboardInterrupt):
+        # What anything else prints must not get between the messages.
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        asyncio.run(Bridge(url, token, out=out, trusted_cert=trusted_cert).run(_lines()))
+
+
+async def _lines() -> AsyncIterator[bytes]:
+    loop = asyncio.get_running_loop()
+    while line := await loop.run_in_executor(None, sys.stdin.buffer.readline):
+        yield line
+
+
+def _read(text: bytes) -> Json:
+    try:
+        found: Any = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return {}
+    return cast("Json", found) if isinstance(found, dict) else {}

@@ -1,0 +1,50 @@
+"""How a method of MCP is answered: who asks, and what an error of ours looks like."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import structlog
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+from mcp_types import PaginatedRequestParams, RequestParams
+
+from dragoman.context import Caller, current_request
+from dragoman.doors.mcp.wire import INVALID_PARAMS, Json, error_json, rpc_code
+from dragoman.errors import DragomanError, Unauthenticated
+
+Context = ServerRequestContext[Any, Any]
+P = TypeVar("P", bound=RequestParams)
+_LOG = structlog.get_logger(__name__)
+
+
+def add(server: "Server[Any]", method: str, params: type[P], answer: Callable[[Context, P], Awaitable[Json]]) -> None:
+    """Serve a method; an error of ours becomes one of JSON-RPC."""
+
+    async def handler(ctx: Context, given: P) -> Json:
+        try:
+            # The older era does not know this field, and the SDK leaves it out there.
+            return {"resultType": "complete"} | await answer(ctx, given)
+        except DragomanError as error:
+            raise MCPError(rpc_code(error), error.message, error_json(error)) from None
+        except MCPError:
+            raise
+        except Exception:
+            _LOG.exception("mcp.call_failed", method=method)
+            raise
+
+    server.add_request_handler(method, params, handler)
+
+
+def require_caller() -> Caller:
+    """Who asks; the edge has found out."""
+    request = current_request()
+    if request is None or request.caller is None:
+        raise Unauthenticated("no caller", presented=False)
+    return request.caller
+
+
+def refuse_cursor(params: PaginatedRequestParams) -> None:
+    """No list of ours has a second page, so no cursor can be ours."""
+    if params.cursor is not None:
+        raise MCPError(INVALID_PARAMS, "Invalid cursor")

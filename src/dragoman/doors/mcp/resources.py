@@ -1,0 +1,138 @@
+"""What can be read without a tool: who one is, tasks, and items of knowledge, each under a URI."""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import unquote
+
+import orjson
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+from mcp_types import CompleteRequestParams, PaginatedRequestParams, ReadResourceRequestParams
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from dragoman.arguments import read_arguments
+from dragoman.context import Caller
+from dragoman.doors.mcp.methods import Context, add, refuse_cursor, require_caller
+from dragoman.doors.mcp.offer import Offer
+from dragoman.doors.mcp.tasks_wire import detailed_task_json
+from dragoman.doors.mcp.wire import INVALID_PARAMS, Json
+from dragoman.errors import InvalidInput, NotFound
+from dragoman.operations import AnyOperation
+from dragoman.services.tasks.models import Wanted
+from dragoman.services.tasks.operations import GET_TASK, LIST_TASKS
+
+_JSON: Final = "application/json"
+_TASK: Final = "dragoman://task/{task_id}"
+_TASKS: Final = "dragoman://tasks"
+_URI: Final = re.compile(r"dragoman://([a-z]+)(?:/([^/?#]+))?")
+_RECENT: Final = 50
+# Of the era with a handshake; the other says that the URI is a wrong parameter.
+_NOT_FOUND: Final = -32002
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """An operation whose output is a resource; with `field` it is one for each value of that input."""
+
+    noun: str
+    operation: str
+    title: str
+    field: str = ""
+
+    @property
+    def uri(self) -> str:
+        """The address, or the template of all addresses."""
+        return f"dragoman://{self.noun}/{{{self.field}}}" if self.field else f"dragoman://{self.noun}"
+
+    def shown(self, key: str) -> Json:
+        """As it is listed, under `uri` or `uriTemplate`."""
+        return {key: self.uri, "name": self.noun, "title": self.title, "mimeType": _JSON}
+
+
+_SHELVES: Final = (
+    Shelf("identity", "identity.show", "Who you are to this server"),
+    Shelf("knowledge", "knowledge.show", "An item of knowledge", "id"),
+)
+
+
+class Resources:
+    """Reads through the same gate as tools; a caller is shown what it may read."""
+
+    def __init__(self, offer: Offer) -> None:
+        self._offer = offer
+        found = ((shelf, offer.catalogue.find_operation(shelf.operation)) for shelf in _SHELVES)
+        self._shelves: dict[str, tuple[Shelf, AnyOperation]] = {
+            shelf.noun: (shelf, operation) for shelf, operation in found if operation is not None
+        }
+
+    def join(self, server: "Server[Any]") -> None:
+        """Be offered by the server."""
+        add(server, "resources/list", PaginatedRequestParams, self.list)
+        add(server, "resources/templates/list", PaginatedRequestParams, self.templates)
+        add(server, "resources/read", ReadResourceRequestParams, self.read)
+        add(server, "completion/complete", CompleteRequestParams, self.complete)
+
+    async def list(self, ctx: Context, params: PaginatedRequestParams) -> Json:
+        """Those with an address of their own."""
+        del ctx
+        refuse_cursor(params)
+        caller = require_caller()
+        shown = [shelf.shown("uri") for shelf, _ in self._open_to(caller) if not shelf.field]
+        if self._offer.catalogue.may(caller, LIST_TASKS):
+            shown.append({"uri": _TASKS, "name": "tasks", "title": "The latest tasks", "mimeType": _JSON})
+        return {"resources": shown}
+
+    async def templates(self, ctx: Context, params: PaginatedRequestParams) -> Json:
+        """Those of which there are many."""
+        del ctx
+        refuse_cursor(params)
+        caller = require_caller()
+        shown = [shelf.shown("uriTemplate") for shelf, _ in self._open_to(caller) if shelf.field]
+        if self._offer.catalogue.may(caller, GET_TASK):
+            shown.append({"uriTemplate": _TASK, "name": "task", "title": "How a task stands", "mimeType": _JSON})
+        return {"resourceTemplates": shown}
+
+    async def read(self, ctx: Context, params: ReadResourceRequestParams) -> Json:
+        """Read one."""
+        uri = str(params.uri)
+        try:
+            text = await self._text(require_caller(), uri)
+        except (NotFound, InvalidInput):
+            # One that is another tenant's, or that nobody could have, looks like one that is not there.
+            code = INVALID_PARAMS if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else _NOT_FOUND
+            raise MCPError(code, "Resource not found", {"uri": uri[:500]}) from None
+        return {"contents": [{"uri": uri, "mimeType": _JSON, "text": text}]}
+
+    async def complete(self, ctx: Context, params: CompleteRequestParams) -> Json:
+        """The ids of recent tasks that begin as the client has begun; of everything else nobody can know more."""
+        del ctx
+        caller, values = require_caller(), list[str]()
+        if getattr(params.ref, "uri", None) == _TASK and params.argument.name == "task_id":
+            await self._offer.gate.enter(LIST_TASKS, caller)
+            found, _ = await self._offer.tasks.page(caller, Wanted(limit=_RECENT))
+            ids = [str(task.id) for task in found]
+            values = [task_id for task_id in ids if task_id.startswith(params.argument.value)]
+        return {"completion": {"values": values, "hasMore": False}}
+
+    async def _text(self, caller: Caller, uri: str) -> str:
+        match = _URI.fullmatch(uri)
+        noun, ref = (match[1], unquote(match[2] or "")) if match else ("", "")
+        if noun == "task" and ref:
+            await self._offer.gate.enter(GET_TASK, caller)
+            return orjson.dumps(detailed_task_json(await self._offer.tasks.get(caller, ref))).decode()
+        if noun == "tasks" and not ref:
+            await self._offer.gate.enter(LIST_TASKS, caller)
+            found, _ = await self._offer.tasks.page(caller, Wanted(limit=_RECENT))
+            shown = [{"task_id": str(one.id), "state": one.state.value, "skill": one.skill} for one in found[:_RECENT]]
+            return orjson.dumps({"tasks": shown}).decode()
+        if noun not in self._shelves:
+            raise NotFound("resource", uri[:200])
+        shelf, operation = self._shelves[noun]
+        if bool(shelf.field) != bool(ref):
+            raise NotFound("resource", uri[:200])
+        given = read_arguments(operation.input, {shelf.field: ref} if shelf.field else {})
+        return (await self._offer.gate.run(operation, caller, given)).model_dump_json()
+
+    def _open_to(self, caller: Caller) -> "list[tuple[Shelf, AnyOperation]]":
+        return [pair for pair in self._shelves.values() if self._offer.catalogue.may(caller, pair[1])]

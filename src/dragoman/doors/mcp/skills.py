@@ -1,0 +1,128 @@
+"""A skill as a tool: its work is a task of the core, whoever waits for it and however."""
+
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any, Final
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolRequestParams
+from pydantic import Field
+
+from dragoman.arguments import read_arguments
+from dragoman.context import Caller
+from dragoman.doors.mcp.calls import KEY_META
+from dragoman.doors.mcp.catalogue import SkillTool
+from dragoman.doors.mcp.extension import declares_tasks, takes_questions
+from dragoman.doors.mcp.methods import Context, require_caller
+from dragoman.doors.mcp.offer import Offer
+from dragoman.doors.mcp.tasks_wire import ANSWER, answer_parts, input_requests, task_json, task_result
+from dragoman.doors.mcp.wire import INVALID_PARAMS, Json, failed
+from dragoman.errors import DragomanError, InvalidInput
+from dragoman.infra.ids import new_text_id
+from dragoman.operations import Input
+from dragoman.services.tasks.errors import TaskBusy, TaskClosed
+from dragoman.services.tasks.lifecycle import State
+from dragoman.services.tasks.models import Incoming, Task
+from dragoman.services.tasks.operations import SEND_MESSAGE
+
+_BEAT_S: Final = 20.0
+
+
+class SkillCall(Input):
+    """What a skill takes as a tool."""
+
+    text: str | None = Field(None, min_length=1)
+    data: dict[str, Any] | None = None
+    task_id: str | None = Field(None, min_length=1, max_length=200)
+    idempotency_key: str | None = None
+
+    @property
+    def parts(self) -> list[Json]:
+        """As parts of a message.
+
+        Raises:
+            InvalidInput: nothing is said.
+        """
+        parts: list[Json] = [{"kind": "text", "text": self.text}] if self.text is not None else []
+        parts += [{"kind": "data", "data": self.data}] if self.data is not None else []
+        if not parts:
+            raise InvalidInput.of("text", "say something, in `text` or in `data`")
+        return parts
+
+
+class Skills:
+    """Calls skills for clients of every kind.
+
+    One that declares the tasks extension gets the task at once. Any other waits; when the task asks something, it gets
+    the question in the way that it can take: to be asked and to call again, or as a result that says so.
+    """
+
+    def __init__(self, offer: Offer) -> None:
+        self._offer = offer
+
+    async def call(self, ctx: Context, tool: SkillTool, params: CallToolRequestParams) -> Json:
+        """Begin a task, or go on with one."""
+        caller = require_caller()
+        try:
+            await self._offer.gate.enter(SEND_MESSAGE, caller)
+            incoming = self._answer(params) or self._begin(tool, params, ctx)
+            task = await self._send(ctx, caller, incoming)
+        except (TaskBusy, TaskClosed) as error:
+            if params.request_state is not None:
+                raise MCPError(INVALID_PARAMS, "this requestState was used", {"reason": "used_request_state"}) from None
+            return failed(error)
+        except DragomanError as error:
+            return failed(error)
+        if declares_tasks(ctx):
+            return {"resultType": "task"} | task_json(task)
+        if task.state is State.INPUT_REQUIRED and takes_questions(ctx):
+            state = f"{task.id} {task.seq}"
+            return {"resultType": "input_required", "inputRequests": input_requests(task), "requestState": state}
+        return task_result(task)
+
+    def _begin(self, tool: SkillTool, params: CallToolRequestParams, ctx: Context) -> Incoming:
+        given = read_arguments(SkillCall, params.arguments or {})
+        meta: Json = dict(ctx.meta or {})
+        return Incoming(
+            message={"id": new_text_id(), "role": "user", "parts": given.parts},
+            task_ref=given.task_id,
+            skill=tool.skill.id,
+            idempotency_key=given.idempotency_key or meta.get(KEY_META),
+        )
+
+    def _answer(self, params: CallToolRequestParams) -> Incoming | None:
+        """The answer to what a task asked, when this call repeats one that was answered with a question."""
+        if params.request_state is None:
+            return None
+        task_id, _, seq = params.request_state.partition(" ")
+        answers: dict[str, Any] = dict(params.input_responses or {})
+        answer = answers.get(f"{ANSWER}-{seq}")
+        if answer is None or getattr(answer, "action", None) != "accept":
+            raise InvalidInput.of("inputResponses", "must hold an accepted answer to what was asked")
+        return Incoming(
+            message={
+                "id": new_text_id(),
+                "role": "user",
+                "parts": answer_parts(getattr(answer, "content", None) or {}),
+            },
+            task_ref=task_id,
+            seen=int(seq),
+        )
+
+    async def _send(self, ctx: Context, caller: Caller, incoming: Incoming) -> Task:
+        tasks = self._offer.tasks
+        wants_progress = bool(ctx.meta and ctx.meta.get("progress_token") is not None)
+        if not declares_tasks(ctx) and not wants_progress:
+            return await tasks.send(caller, incoming)
+        task = await tasks.send(caller, replace(incoming, wait_s=0))
+        if declares_tasks(ctx):
+            return task
+        async with aclosing(tasks.follow(caller, task, 0, beat_s=_BEAT_S)) as happenings:
+            count = 0
+            async for happening in happenings:
+                if happening is not None and happening.body["kind"] == "progress":
+                    count += 1
+                    percent = happening.body.get("percent")
+                    done = float(count) if percent is None else float(percent)
+                    await ctx.session.report_progress(done, None if percent is None else 100.0, happening.body["text"])
+        return await tasks.get(caller, str(task.id))

@@ -1,0 +1,143 @@
+"""A task as MCP shows it: as the result of the tool that began it, and as the tasks extension has it."""
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import orjson
+
+from dragoman.doors.mcp.wire import INTERNAL_ERROR, Json
+from dragoman.services.tasks.lifecycle import State
+from dragoman.services.tasks.models import Task
+
+POLL_MS: Final = 1000
+ANSWER: Final = "answer"
+_STATUS: Final[dict[State, str]] = {
+    State.REQUESTED: "working",
+    State.VALIDATED: "working",
+    State.QUEUED: "working",
+    State.IN_PROGRESS: "working",
+    State.INPUT_REQUIRED: "input_required",
+    State.SUCCEEDED: "completed",
+    # To MCP a tool that failed has completed, with a result that says so.
+    State.FAILED: "completed",
+    State.DEAD_LETTER: "completed",
+    State.REJECTED: "completed",
+    State.CANCELLED: "cancelled",
+}
+
+
+def task_result(task: Task) -> Json:
+    """How the task stands, as the result of a tool."""
+    shown: Json = {"task_id": str(task.id), "state": task.state.value, "text": spoken(task), "artifacts": []}
+    content: list[Json] = [{"type": "text", "text": shown["text"]}] if shown["text"] else []
+    for artifact in task.artifacts:
+        shown["artifacts"].append({"name": artifact["name"], "parts": artifact["parts"]})
+        content += [_content(part) for part in artifact["parts"]]
+    if task.state is State.INPUT_REQUIRED:
+        content.append({"type": "text", "text": f"To answer, call this tool again with task_id {task.id}."})
+    error = _error(task)
+    if error is not None:
+        shown = {"error": error, "task_id": str(task.id), "state": task.state.value}
+        content = [{"type": "text", "text": f"{error['code']}: {error['message']}"}]
+    return {
+        "content": content or [{"type": "text", "text": task.state.value}],
+        "structuredContent": shown,
+        "isError": error is not None,
+    }
+
+
+def task_json(task: Task) -> Json:
+    """The task without what came of it: what a tool that began it answers."""
+    shown: Json = {
+        "taskId": str(task.id),
+        "status": "failed" if _crashed(task) else _STATUS[task.state],
+        "createdAt": _time(task.created_at),
+        "lastUpdatedAt": _time(task.status_at),
+        "ttlMs": None,
+        "pollIntervalMs": POLL_MS,
+    }
+    said = (task.error or {}).get("message") or spoken(task)
+    return shown | {"statusMessage": said} if said else shown
+
+
+def detailed_task_json(task: Task) -> Json:
+    """The task with what came of it, or what it waits for."""
+    shown = task_json(task)
+    match shown["status"]:
+        case "completed":
+            shown["result"] = task_result(task)
+        case "failed":
+            shown["error"] = {"code": INTERNAL_ERROR, "message": (task.error or {}).get("message", "")}
+        case "input_required":
+            shown["inputRequests"] = input_requests(task)
+        case _:
+            pass
+    return shown
+
+
+def input_requests(task: Task) -> Json:
+    """What the task asks. The number of its last event makes the key new with every question."""
+    schema = {"type": "object", "properties": {ANSWER: {"type": "string"}}, "required": [ANSWER]}
+    asked = {"mode": "form", "message": spoken(task) or "What is the answer?", "requestedSchema": schema}
+    return {input_key(task): {"method": "elicitation/create", "params": asked}}
+
+
+def input_key(task: Task) -> str:
+    """Under which the answer must come."""
+    return f"{ANSWER}-{task.seq}"
+
+
+def answer_parts(content: Json) -> list[Json]:
+    """What an answer says, as parts of a message: the words, or all that was filled in."""
+    if set(content) == {ANSWER} and isinstance(content[ANSWER], str):
+        return [{"kind": "text", "text": content[ANSWER]}]
+    return [{"kind": "data", "data": content}]
+
+
+def spoken(task: Task) -> str:
+    """The words of its last message."""
+    parts: list[Json] = (task.message or {}).get("parts", [])
+    return "\n".join(part["text"] for part in parts if part["kind"] == "text")
+
+
+def _error(task: Task) -> Json | None:
+    if task.state is State.CANCELLED:
+        return {
+            "code": "CONFLICT",
+            "message": "the task was cancelled",
+            "details": {"reason": "CANCELLED"},
+            "retryable": False,
+        }
+    if task.state not in (State.FAILED, State.DEAD_LETTER, State.REJECTED):
+        return None
+    unknown: Json = {"code": "INTERNAL_ERROR", "message": "", "details": {}, "retryable": False}
+    return unknown | (task.error or {})
+
+
+def _crashed(task: Task) -> bool:
+    return task.state in (State.FAILED, State.DEAD_LETTER) and (task.error or {}).get("code") == "INTERNAL_ERROR"
+
+
+def _content(part: Json) -> Json:
+    match part["kind"]:
+        case "text":
+            return {"type": "text", "text": part["text"]}
+        case "file":
+            return _file(part)
+        case _:
+            return {"type": "text", "text": orjson.dumps(part.get("data", part)).decode()}
+
+
+def _file(part: Json) -> Json:
+    mime: str = part["mime"]
+    name: Any = part.get("name") or "file"
+    if part.get("uri") is not None:
+        return {"type": "resource_link", "uri": part["uri"], "name": name, "mimeType": mime}
+    if mime.startswith(("image/", "audio/")):
+        return {"type": mime.partition("/")[0], "data": part["data"], "mimeType": mime}
+    inner = {"uri": f"dragoman://file/{name}", "mimeType": mime, "blob": part["data"]}
+    return {"type": "resource", "resource": inner}
+
+
+def _time(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,71 @@
+"""`dragoman mcp`, as a client starts it."""
+
+import json
+import subprocess
+from typing import Any
+
+import pytest
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters
+
+from tests.doors.mcp.calling import Mcp
+from tests.harness import DRAGOMAN, Server
+
+pytestmark = pytest.mark.anyio
+
+
+def started(server: Server, *arguments: str, **environment: str) -> StdioServerParameters:
+    settings = server.environment | {"DRAGOMAN_URL": server.url} | environment
+    return StdioServerParameters(command=str(DRAGOMAN), args=["mcp", *arguments], env=settings)
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_the_official_client_finds_over_pipes_what_it_finds_over_http(
+    spoken: Server, mcp: Mcp, mode: Any
+) -> None:
+    heard: list[str | None] = []
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        heard.append(message)
+
+    async with Client(started(spoken), mode=mode) as client:
+        tools = await client.list_tools()
+        who = await client.call_tool("identity_show", {})
+        wrong = await client.call_tool("tenant_create", {"slug": 5})
+        talk = await client.call_tool("conformance", {"text": "tck-stream hi"}, progress_callback=hear)
+
+    assert [tool.name for tool in tools.tools] == [tool["name"] for tool in mcp.ask("tools/list")["tools"]]
+    assert who.structured_content["roles"] == ["super_admin"]
+    assert wrong.structured_content["error"]["code"] == "INVALID_PARAMS"
+    assert talk.structured_content["state"] == "succeeded"
+    assert "working" in heard
+
+
+async def test_the_token_of_the_environment_decides_who_asks(spoken: Server) -> None:
+    token = spoken.token(role="viewer", user="vera")
+
+    async with Client(started(spoken, DRAGOMAN_TOKEN=token)) as client:
+        who = await client.call_tool("identity_show", {})
+
+    assert (who.structured_content["subject"], who.structured_content["roles"]) == ("vera", ["viewer"])
+
+
+def test_a_server_that_is_not_there_and_a_bad_token_are_answers_that_say_so(spoken: Server) -> None:
+    """A client shows what it is answered; a program that ends or hangs tells nobody anything."""
+    asked = (
+        '{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n\n{"jsonrpc": "2.0", "method": "notifications/x"}\nno JSON\n'
+    )
+    settings = spoken.environment | {"DRAGOMAN_URL": spoken.url, "DRAGOMAN_TOKEN": "nonsense"}
+
+    refused, nowhere = (
+        subprocess.run(
+            [DRAGOMAN, "mcp"], input=asked, env=settings | {"DRAGOMAN_URL": url}, text=True, capture_output=True,
+            timeout=30, check=False,
+        )
+        for url in (spoken.url, "http://127.0.0.1:9")
+    )  # fmt: skip
+
+    (answer,), (unreached,) = ([json.loads(line) for line in said.stdout.splitlines()] for said in (refused, nowhere))
+    assert (refused.returncode, nowhere.returncode) == (0, 0)
+    assert (answer["id"], answer["error"]["data"]["code"]) == (1, "UNAUTHENTICATED")
+    assert "cannot reach" in unreached["error"]["message"]
