@@ -133,7 +133,7 @@ class _Client(asyncio.Protocol):
         if self._pending:
             data = self._pending + data
         head = data.find(b"\r\n\r\n")
-        if head < 0 or len(data) < head + 4 + _body_length(data[:head]):
+        if head < 0 or not _is_whole(data, head):
             self._pending = data
             return
         self._pending = b""
@@ -150,8 +150,14 @@ class _Client(asyncio.Protocol):
             self._transport.close()
 
 
-def _body_length(head: bytes) -> int:
-    lower = head.lower()
+def _is_whole(data: bytes, head: int) -> bool:
+    lower = data[:head].lower()
+    if b"\r\ntransfer-encoding: chunked" in lower:
+        return data.endswith(b"\r\n0\r\n\r\n")
+    return len(data) >= head + 4 + _body_length(lower)
+
+
+def _body_length(lower: bytes) -> int:
     at = lower.find(b"\r\ncontent-length:")
     return int(lower[at + 17 :].split(b"\r\n", 1)[0]) if at >= 0 else 0
 

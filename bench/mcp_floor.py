@@ -35,9 +35,7 @@ def _no_schema(_: str) -> None:
 
 def serve() -> None:
     """Serve on /mcp, as its documentation sets it up for many processes."""
-    server = Server[Any](
-        "floor", on_list_tools=_list_tools, on_call_tool=_call_tool, get_tool_input_schema=_no_schema
-    )
+    server = Server[Any]("floor", on_list_tools=_list_tools, on_call_tool=_call_tool, get_tool_input_schema=_no_schema)
     manager = StreamableHTTPSessionManager(server, stateless=True)
 
     @asynccontextmanager

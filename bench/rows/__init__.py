@@ -3,7 +3,20 @@
 from collections.abc import Callable
 from typing import Final
 
-from bench.rows import idle, knowledge, latency, limiter, messages, projection, read, start, streams, sustained, write
+from bench.rows import (
+    idle,
+    knowledge,
+    latency,
+    limiter,
+    mcp,
+    messages,
+    projection,
+    read,
+    start,
+    streams,
+    sustained,
+    write,
+)
 from bench.subject import Effort
 from bench.table import Outcome
 
@@ -11,6 +24,7 @@ ROWS: Final[dict[str, Callable[[Effort], Outcome]]] = {
     "read": read.run,
     "write": write.run,
     "messages": messages.run,
+    "mcp": mcp.run,
     "streams": streams.run,
     "idle": idle.run,
     "latency": latency.run,
