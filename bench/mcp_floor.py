@@ -3,7 +3,7 @@
 It checks no token, counts no limit and writes no log, so all that it spends goes into the protocol.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -39,7 +39,7 @@ def serve() -> None:
     manager = StreamableHTTPSessionManager(server, stateless=True)
 
     @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
         async with manager.run():
             yield
 

@@ -1,9 +1,10 @@
 """A tool call: read the arguments, ask the gate, show the result."""
 
+from contextlib import nullcontext
 from typing import Any, Final
 
 from dragoman.arguments import read_arguments
-from dragoman.context import Caller, current_request
+from dragoman.context import Caller, Progress, current_request, progress_to
 from dragoman.doors.mcp.catalogue import KEY_ARGUMENT, OperationTool
 from dragoman.doors.mcp.wire import Json, failed, succeeded
 from dragoman.errors import DragomanError, InvalidInput
@@ -13,14 +14,16 @@ KEY_META: Final = "dragoman/idempotencyKey"
 REPLAYED_META: Final = "dragoman/replayed"
 
 
-async def call_operation(gate: Gate, caller: Caller, tool: OperationTool, given: Json, meta: Json) -> Json:
-    """Run an operation; whatever goes wrong with it is a result that says so."""
+async def call_operation(
+    gate: Gate, caller: Caller, tool: OperationTool, given: Json, *, meta: Json, progress: Progress | None = None
+) -> Json:
+    """Run an operation, and tell `progress` how far it is; whatever goes wrong with it is a result that says so."""
     try:
         arguments = dict(given)
         key = _read_key(tool, arguments, meta)
-        output = await gate.run(
-            tool.operation, caller, read_arguments(tool.operation.input, arguments), idempotency_key=key
-        )
+        read = read_arguments(tool.operation.input, arguments)
+        with progress_to(progress) if progress is not None else nullcontext():
+            output = await gate.run(tool.operation, caller, read, idempotency_key=key)
     except DragomanError as error:
         return failed(error)
     return succeeded(

@@ -9,7 +9,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types import PaginatedRequestParams, RequestParams
 
-from dragoman.context import Caller, current_request
+from dragoman.context import Caller, Progress, current_request
 from dragoman.doors.mcp.wire import INVALID_PARAMS, Json, error_json, rpc_code
 from dragoman.errors import DragomanError, Unauthenticated
 
@@ -42,6 +42,22 @@ def require_caller() -> Caller:
     if request is None or request.caller is None:
         raise Unauthenticated("no caller", presented=False)
     return request.caller
+
+
+def listener(ctx: Context) -> Progress | None:
+    """Who hears how far a request is; None when its client did not ask to."""
+    if ctx.meta is None or ctx.meta.get("progress_token") is None:
+        return None
+    said = 0
+
+    async def tell(text: str, percent: float | None) -> None:
+        nonlocal said
+        said += 1
+        # It must grow with every notification, so what has no measure is counted.
+        done, total = (float(said), None) if percent is None else (percent, 100.0)
+        await ctx.session.report_progress(done, total, text)
+
+    return tell
 
 
 def refuse_cursor(params: PaginatedRequestParams) -> None:

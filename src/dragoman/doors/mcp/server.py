@@ -13,7 +13,7 @@ from dragoman import __version__
 from dragoman.doors.mcp.calls import call_operation
 from dragoman.doors.mcp.catalogue import OperationTool
 from dragoman.doors.mcp.extension import TasksExtension
-from dragoman.doors.mcp.methods import Context, add, refuse_cursor, require_caller
+from dragoman.doors.mcp.methods import Context, add, listener, refuse_cursor, require_caller
 from dragoman.doors.mcp.offer import Offer
 from dragoman.doors.mcp.prompts import Prompts
 from dragoman.doors.mcp.resources import Resources
@@ -77,8 +77,9 @@ class Tools:
         if tool is None:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name[:200]}")
         if isinstance(tool, OperationTool):
-            meta: Json = dict(ctx.meta or {})
-            return await call_operation(self._offer.gate, require_caller(), tool, params.arguments or {}, meta)
+            given, meta = params.arguments or {}, dict[str, Any](ctx.meta or {})
+            progress = listener(ctx)
+            return await call_operation(self._offer.gate, require_caller(), tool, given, meta=meta, progress=progress)
         return await self._skills.call(ctx, tool, params)
 
 

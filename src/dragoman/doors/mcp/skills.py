@@ -13,7 +13,7 @@ from dragoman.context import Caller
 from dragoman.doors.mcp.calls import KEY_META
 from dragoman.doors.mcp.catalogue import SkillTool
 from dragoman.doors.mcp.extension import declares_tasks, takes_questions
-from dragoman.doors.mcp.methods import Context, require_caller
+from dragoman.doors.mcp.methods import Context, listener, require_caller
 from dragoman.doors.mcp.offer import Offer
 from dragoman.doors.mcp.tasks_wire import ANSWER, answer_parts, input_requests, task_json, task_result
 from dragoman.doors.mcp.wire import INVALID_PARAMS, Json, failed
@@ -110,19 +110,14 @@ class Skills:
         )
 
     async def _send(self, ctx: Context, caller: Caller, incoming: Incoming) -> Task:
-        tasks = self._offer.tasks
-        wants_progress = bool(ctx.meta and ctx.meta.get("progress_token") is not None)
-        if not declares_tasks(ctx) and not wants_progress:
+        tasks, tell = self._offer.tasks, listener(ctx)
+        if declares_tasks(ctx):
+            return await tasks.send(caller, replace(incoming, wait_s=0))
+        if tell is None:
             return await tasks.send(caller, incoming)
         task = await tasks.send(caller, replace(incoming, wait_s=0))
-        if declares_tasks(ctx):
-            return task
         async with aclosing(tasks.follow(caller, task, 0, beat_s=_BEAT_S)) as happenings:
-            count = 0
             async for happening in happenings:
                 if happening is not None and happening.body["kind"] == "progress":
-                    count += 1
-                    percent = happening.body.get("percent")
-                    done = float(count) if percent is None else float(percent)
-                    await ctx.session.report_progress(done, None if percent is None else 100.0, happening.body["text"])
+                    await tell(happening.body["text"], happening.body.get("percent"))
         return await tasks.get(caller, str(task.id))
