@@ -65,7 +65,7 @@ async def reply(ctx: Context, content: Content) -> OnRequestResult:
 async def ask_for_auth(ctx: Context, content: Content) -> OnRequestResult:
     """Wait for somebody to sign in."""
     await ctx.state.task().save("first", content.text)
-    return AuthRequired("Please sign in, then say that you are done.", SkillSlot("signed-in"))
+    return AuthRequired("Please sign in at https://example.com/sign-in, then say that you are done.", SkillSlot("signed-in"))
 
 
 async def ask(ctx: Context, content: Content) -> OnRequestResult:

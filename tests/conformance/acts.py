@@ -30,7 +30,7 @@ METHODS = {
 }
 # What the official tests call the bindings, and below which address of ours the paths of each are.
 ROOTS = {"jsonrpc": "/a2a", "http+json": "/a2a/rest"}
-TRANSPORTS = {"jsonrpc": "jsonrpc", "http+json": "rest"}
+TRANSPORTS = {"jsonrpc": "jsonrpc", "http+json": "rest", "grpc": "grpc"}
 
 
 def read(folder: Path) -> Iterator[dict[str, Any]]:

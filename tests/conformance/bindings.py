@@ -3,12 +3,19 @@
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import chain
 from typing import Any, Protocol
 from urllib.parse import quote
 
+import grpc
 import httpx
+from a2a.types import a2a_pb2
+from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.message_factory import GetMessageClass
+from google.rpc import status_pb2
 
-from tests.conformance.reading import read_error, read_result
+from tests.conformance.reading import read_error, read_message, read_result
 from tests.doors.a2a.calling import sse
 
 VERSION = {"a2a-version": "1.0"}
@@ -107,7 +114,50 @@ class HttpJson:
         return Answer(response.status_code, head, error=read_error(body["error"], details="details"))
 
 
-BINDINGS: dict[str, Binding] = {"jsonrpc": JsonRpc(), "http+json": HttpJson()}
+class Grpc:
+    """gRPC: the protocol's own messages, headers as metadata, errors as a google.rpc.Status.
+
+    Where it is served is read off the card.
+    """
+
+    SERVICE = a2a_pb2.DESCRIPTOR.services_by_name["A2AService"]
+
+    @contextmanager
+    def ask(
+        self, http: httpx.Client, method: str, params: dict[str, Any], headers: dict[str, str]
+    ) -> Generator[Answer]:
+        """Call."""
+        described = self.SERVICE.methods_by_name[method]
+        asked, answered = GetMessageClass(described.input_type), GetMessageClass(described.output_type)
+        sent = {**VERSION, "authorization": http.headers.get("authorization", ""), **headers}
+        metadata = [(name.lower(), value) for name, value in sent.items() if value]
+        with grpc.insecure_channel(_grpc_address(str(http.base_url))) as channel:
+            call: Any = channel.unary_stream(
+                f"/{self.SERVICE.full_name}/{method}",
+                request_serializer=asked.SerializeToString,
+                response_deserializer=answered.FromString,
+            )(ParseDict(params, asked()), metadata=metadata, timeout=30)
+            yield self._read(method, call)
+
+    def _read(self, method: str, call: Any) -> Answer:
+        messages = (read_result(method, read_message(message)) for message in call)
+        try:
+            first = next(messages, None)
+        except grpc.RpcError:
+            return Answer(200, _ending(call), error=_status(call))
+        if not self.SERVICE.methods_by_name[method].server_streaming:
+            return Answer(200, _ending(call), result=first)
+        head = dict(call.initial_metadata())
+        return Answer(200, head, events=messages if first is None else chain([first], messages))
+
+
+BINDINGS: dict[str, Binding] = {"jsonrpc": JsonRpc(), "http+json": HttpJson(), "grpc": Grpc()}
+
+
+@cache
+def _grpc_address(url: str) -> str:
+    card = httpx.get(f"{url.rstrip('/')}/.well-known/agent-card.json").json()
+    return next(one["url"] for one in card["supportedInterfaces"] if one["protocolBinding"] == "GRPC")
 
 
 def _streams(response: httpx.Response) -> bool:
@@ -122,3 +172,16 @@ def _envelope(body: dict[str, Any]) -> dict[str, Any]:
 
 def _query(params: dict[str, Any]) -> dict[str, str]:
     return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in params.items()}
+
+
+def _ending(call: Any) -> dict[str, Any]:
+    """What was said in the beginning and at the end, which this waits for."""
+    return dict((*call.initial_metadata(), *call.trailing_metadata()))
+
+
+def _status(call: Any) -> dict[str, Any]:
+    """The error, once what gRPC says of it and its details are found to say the same."""
+    status = status_pb2.Status.FromString(_ending(call)["grpc-status-details-bin"])
+    assert (status.code, status.message) == (call.code().value[0], call.details())
+    details = [MessageToDict(detail) for detail in status.details]
+    return read_error({"code": status.code, "message": status.message, "details": details}, details="details")

@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 from a2a.types import a2a_pb2
+from google.api import field_behavior_pb2
 from google.protobuf import empty_pb2
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.message import Message
@@ -33,6 +34,13 @@ def read_result(method: str, value: Any) -> Any:
     return read_as(_RESULTS[method], value)
 
 
+def read_message(message: Message) -> dict[str, Any]:
+    """A message of gRPC in ProtoJSON, as the JSON bindings write it: with fields that are required, though empty."""
+    shown = MessageToDict(message)
+    _complete(shown, message.DESCRIPTOR)
+    return shown
+
+
 def read_card(value: Any) -> Any:
     """An agent card."""
     return read_as(a2a_pb2.AgentCard, value)
@@ -57,6 +65,18 @@ def read_error(error: dict[str, Any], *, details: str) -> dict[str, Any]:
     assert all(isinstance(one.get("@type"), str) for one in told), error
     info: dict[str, Any] = next((one for one in told if one["@type"].endswith("/google.rpc.ErrorInfo")), {})
     return {**error, "details": told, "reason": info.get("reason"), "domain": info.get("domain")}
+
+
+def _complete(shown: dict[str, Any], kind: Any) -> None:
+    for known in kind.fields:
+        required = field_behavior_pb2.REQUIRED in known.GetOptions().Extensions[field_behavior_pb2.field_behavior]
+        value = shown.get(known.json_name)
+        if value is None and not known.has_presence and (required or known.type == known.TYPE_BOOL):
+            shown[known.json_name] = known.default_value
+        elif known.message_type is not None and known.message_type.file == kind.file:
+            for inner in value if isinstance(value, list) else [value or {}]:
+                if inner and not known.message_type.GetOptions().map_entry:
+                    _complete(inner, known.message_type)
 
 
 def _same(written: Any, value: Any, where: str) -> None:

@@ -1,6 +1,6 @@
 """Vectors of our own: what they hold, and how one of them runs over one binding. vectors/README.md has the format."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from tests.conformance.bindings import BINDINGS, Answer
 from tests.conformance.matching import at, filled, match
 from tests.conformance.reading import read_card
 from tests.doors.a2a.receiver import Receiver
+from tests.doors.a2a.signatures import verify
 
 FOLDER = Path(__file__).with_name("vectors")
 A2A_DOMAIN = "a2a-protocol.org"
@@ -27,24 +28,25 @@ class Fault:
 
     jsonrpc: int
     http: int
+    grpc: int
     reason: str | None
 
     def code(self, binding: str) -> int:
         """The code to be found in the answer."""
-        return {"jsonrpc": self.jsonrpc, "http+json": self.http}[binding]
+        return {"jsonrpc": self.jsonrpc, "http+json": self.http, "grpc": self.grpc}[binding]
 
 
 FAULTS = {
-    "TaskNotFound": Fault(-32001, 404, "TASK_NOT_FOUND"),
-    "TaskNotCancelable": Fault(-32002, 400, "TASK_NOT_CANCELABLE"),
-    "PushNotificationNotSupported": Fault(-32003, 400, "PUSH_NOTIFICATION_NOT_SUPPORTED"),
-    "UnsupportedOperation": Fault(-32004, 400, "UNSUPPORTED_OPERATION"),
-    "ContentTypeNotSupported": Fault(-32005, 400, "CONTENT_TYPE_NOT_SUPPORTED"),
-    "VersionNotSupported": Fault(-32009, 400, "VERSION_NOT_SUPPORTED"),
-    "InvalidParams": Fault(-32602, 400, "INVALID_PARAMS"),
+    "TaskNotFound": Fault(-32001, 404, 5, "TASK_NOT_FOUND"),
+    "TaskNotCancelable": Fault(-32002, 400, 9, "TASK_NOT_CANCELABLE"),
+    "PushNotificationNotSupported": Fault(-32003, 400, 9, "PUSH_NOTIFICATION_NOT_SUPPORTED"),
+    "UnsupportedOperation": Fault(-32004, 400, 9, "UNSUPPORTED_OPERATION"),
+    "ContentTypeNotSupported": Fault(-32005, 400, 3, "CONTENT_TYPE_NOT_SUPPORTED"),
+    "VersionNotSupported": Fault(-32009, 400, 9, "VERSION_NOT_SUPPORTED"),
+    "InvalidParams": Fault(-32602, 400, 3, "INVALID_PARAMS"),
     # What concerns the connection is said by HTTP, whichever binding it carries.
-    "Unauthenticated": Fault(401, 401, None),
-    "Forbidden": Fault(403, 403, None),
+    "Unauthenticated": Fault(401, 401, 16, None),
+    "Forbidden": Fault(403, 403, 7, None),
 }
 
 
@@ -66,6 +68,13 @@ class Run:
         self._closing = {"": ExitStack()}
         self._webhook = Receiver()
         self._kept["webhook"] = self._webhook.url
+        self._acts: dict[str, Callable[[dict[str, Any]], list[str]]] = {
+            "close": self._close,
+            "read": lambda step: self._judge_stream(step, list(self._open[step["read"]])),
+            "http": self._http,
+            "told": lambda step: self._told(step["told"]),
+            "untold": self._untold,
+        }
 
     def __enter__(self) -> Self:
         self._closing[""].enter_context(self._webhook)
@@ -80,15 +89,9 @@ class Run:
     def step(self, step: dict[str, Any]) -> list[str]:
         """What is wrong with one step."""
         step = filled(step, self._kept)
-        if "close" in step:
-            self._closing.pop(step["close"]).close()
-            return []
-        if "read" in step:
-            return self._judge_stream(step, list(self._open[step["read"]]))
-        if "http" in step:
-            return self._http(step)
-        if "told" in step:
-            return self._told(step["told"])
+        for name, act in self._acts.items():
+            if name in step:
+                return act(step)
         method, params = self._request(step)
         http = self._callers[step.get("as", "owner")]
         asked = BINDINGS[self._binding].ask(http, method, params, step.get("headers", {}))
@@ -100,7 +103,7 @@ class Run:
                 self._closing[step["open"]] = stack.pop_all()
                 first = next(answer.events, None)
                 return match(step.get("first", {}), first, "first event")
-            return self._judge(step, answer)
+            return self._judge(step, answer) + _repeated(http, answer)
 
     def _request(self, step: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         if "call" in step:
@@ -118,6 +121,8 @@ class Run:
         if "stream" in step:
             return wrong + self._judge_stream(step, list(answer.events))
         self._keep(step, answer.result)
+        if "signed" in step:
+            wrong += match(step["signed"], verify(answer.result), "signature")
         return wrong + match(step.get("result", {}), answer.result, "result")
 
     def _judge_error(self, name: str, answer: Answer) -> list[str]:
@@ -160,8 +165,17 @@ class Run:
         body: Any = response.json() if typed and response.content else response.text
         if step.get("reads") == "AgentCard":
             read_card(body)
+        if "signed" in step:
+            wrong += match(step["signed"], verify(body), "signature")
         self._keep(step, {"headers": dict(response.headers), "body": body})
         return wrong + match(step.get("body", {}), body, "body")
+
+    def _close(self, step: dict[str, Any]) -> list[str]:
+        self._closing.pop(step["close"]).close()
+        return []
+
+    def _untold(self, _: dict[str, Any]) -> list[str]:
+        return [] if self._webhook.received.empty() else [f"the webhook was told {self._webhook.next()}"]
 
     def _told(self, wanted: dict[str, Any]) -> list[str]:
         """What the webhook is told, up to the notification that is wanted."""
@@ -178,3 +192,9 @@ class Run:
             found = list(at(value, path))
             assert found, f"nothing at {path} in {str(value)[:300]}"
             self._kept[name] = found[0]
+
+
+def _repeated(http: httpx.Client, answer: Answer) -> list[str]:
+    """No answer holds the credentials of the one who asked."""
+    token = http.headers.get("authorization", "").removeprefix("Bearer ")
+    return ["the answer repeats the credentials"] if token and token in f"{answer.result} {answer.error}" else []

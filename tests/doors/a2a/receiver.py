@@ -84,8 +84,11 @@ class Receiver:
 
 def _handler(take: Callable[[Notification], Reply]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.do_POST()
+
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
             headers = {name.lower(): value for name, value in self.headers.items()}
             reply = take(Notification(self.path, headers, body))
             if reply.held is not None:
