@@ -4,6 +4,7 @@ PYTHONPATH=examples/conformance dragoman serve --agent agent:agent
 """
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 
 from dragoman.kit import (
@@ -65,7 +66,9 @@ async def reply(ctx: Context, content: Content) -> OnRequestResult:
 async def ask_for_auth(ctx: Context, content: Content) -> OnRequestResult:
     """Wait for somebody to sign in."""
     await ctx.state.task().save("first", content.text)
-    return AuthRequired("Please sign in at https://example.com/sign-in, then say that you are done.", SkillSlot("signed-in"))
+    return AuthRequired(
+        "Please sign in at https://example.com/sign-in, then say that you are done.", SkillSlot("signed-in")
+    )
 
 
 async def ask(ctx: Context, content: Content) -> OnRequestResult:
@@ -129,8 +132,9 @@ async def stream_chunks(ctx: Context, content: Content) -> OnRequestResult:
 
 
 async def stay_busy(ctx: Context, content: Content) -> OnRequestResult:
-    """Work for a while; `seconds=N` in the message says how long."""
-    seconds = next((float(word[8:]) for word in content.text.split() if word.startswith("seconds=")), 5.0)
+    """Work for a while: as long as `seconds=N` in the message says, or CONFORMANCE_STAY_S, or what kits count on."""
+    usual_s = float(os.environ.get("CONFORMANCE_STAY_S", "5"))
+    seconds = next((float(word[8:]) for word in content.text.split() if word.startswith("seconds=")), usual_s)
     steps = 10
     for step in range(steps):
         await ctx.progress.update(f"step {step + 1} of {steps}", 100 * step / steps)

@@ -102,7 +102,8 @@ class Acts:
         if "raw" in step:
             return self._raw(filled(step["raw"], self._captured), streams="expect_stream" in step)
         params = filled(step.get("params") or {}, self._captured)
-        if step["operation"] == "get_agent_card" and not params.get("extended"):
+        extended = params.pop("extended", False)
+        if step["operation"] == "get_agent_card" and not extended:
             response = self._http.get("/.well-known/agent-card.json")
             return response.status_code, response.json(), []
         method = "GetExtendedAgentCard" if step["operation"] == "get_agent_card" else METHODS[step["operation"]]

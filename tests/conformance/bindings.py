@@ -130,7 +130,7 @@ class Grpc:
         described = self.SERVICE.methods_by_name[method]
         asked, answered = GetMessageClass(described.input_type), GetMessageClass(described.output_type)
         sent = {**VERSION, "authorization": http.headers.get("authorization", ""), **headers}
-        metadata = [(name.lower(), value) for name, value in sent.items() if value]
+        metadata = tuple((name.lower(), value) for name, value in sent.items() if value)
         with grpc.insecure_channel(_grpc_address(str(http.base_url))) as channel:
             call: Any = channel.unary_stream(
                 f"/{self.SERVICE.full_name}/{method}",

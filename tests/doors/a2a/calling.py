@@ -13,7 +13,7 @@ from tests.harness import Server
 
 # Webhooks of tests listen here; every other address of this machine stays out of bounds.
 CONFORMANCE = {"DRAGOMAN_AGENT": "agent:agent", "DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "1000000",
-               "DRAGOMAN_OUTBOUND__ALLOW": "127.0.0.1"}  # fmt: skip
+               "DRAGOMAN_OUTBOUND__ALLOW": "127.0.0.1", "CONFORMANCE_STAY_S": "0.8"}  # fmt: skip
 ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 RESULTS = {
     "SendMessage": "SendMessageResponse",

@@ -55,7 +55,7 @@ class Calls03:
 
     async def extended_card(self, call: Call) -> Json:
         """The card for this caller."""
-        return card_03(await self._calls.extended_card(call))
+        return card_03(await self._calls.extended_card(call), call.base_url)
 
     async def set_push(self, call: Call) -> Json:
         """Tell somebody of what happens to a task from now on."""

@@ -3,10 +3,12 @@
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import orjson
+from pydantic import BaseModel
 
 from dragoman import kit
 from dragoman.context import Caller
@@ -143,9 +145,15 @@ def _operation_tool(operation: AnyOperation) -> Json:
         "skill": operation.skill,
         "description": operation.description or operation.summary,
         "permission": operation.permission,
-        "inputSchema": operation.input.model_json_schema(),
-        "outputSchema": operation.output.model_json_schema(),
+        "inputSchema": _schema(operation.input),
+        "outputSchema": _schema(operation.output),
     }
+
+
+@cache
+def _schema(model: type[BaseModel]) -> Json:
+    """Made once: who asks under ever new names of this host must not keep the server busy with it."""
+    return model.model_json_schema()
 
 
 def _operation_skills(operations: list[AnyOperation]) -> list[Json]:

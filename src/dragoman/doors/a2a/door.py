@@ -6,10 +6,12 @@ from email.utils import format_datetime
 from dragoman.doors.a2a.calls import Calls
 from dragoman.doors.a2a.card import CARD_PATH, RPC_PATH, RPC_PATHS, Card
 from dragoman.doors.a2a.jsonrpc import JsonRpc
+from dragoman.doors.a2a.negotiation import asks_for_older
 from dragoman.doors.a2a.old_card import OLD_CARD_PATH, old_card
 from dragoman.doors.a2a.requests import Request
 from dragoman.doors.a2a.rest import RestBinding
 from dragoman.doors.a2a.seed_paths import SEED_PREFIX, SeedPaths
+from dragoman.doors.a2a.wire_03 import card_03
 from dragoman.errors import MethodNotAllowed
 from dragoman.infra.edge import AsgiScope, Receive, Send
 
@@ -33,7 +35,8 @@ class A2ADoor:
             await self._rpc.serve(request, send)
         elif scope["path"] == CARD_PATH:
             request.context.route = CARD_PATH
-            await self._show_card(request, send, self._calls.cards.public(request.base_url))
+            shape = card_03 if asks_for_older(request.headers, request.query) else None
+            await self._show_card(request, send, self._calls.cards.public(request.base_url, shape))
         elif scope["path"] == OLD_CARD_PATH:
             request.context.route = OLD_CARD_PATH
             await self._show_card(request, send, self._calls.cards.public(request.base_url, old_card))
@@ -50,7 +53,7 @@ class A2ADoor:
             (b"etag", card.etag.encode()),
             (b"cache-control", b"public, max-age=60"),
             (b"last-modified", self._since),
-            (b"vary", b"host"),
+            (b"vary", b"host, a2a-version"),
         ]
         known = request.headers.get(b"if-none-match", "")
         if known and (known.strip() == "*" or card.etag in known):

@@ -29,8 +29,17 @@ def negotiate_version(
     Raises:
         VersionNotSupported: it is not served; one that is newer than ours is also logged.
     """
-    wanted = headers.get(b"a2a-version") or query.get("A2A-Version") or query.get("a2a-version") or ""
+    wanted = _wanted(headers, query)
     return _served(wanted, served) if wanted.strip() else silent
+
+
+def asks_for_older(headers: Mapping[bytes, str], query: Mapping[str, str]) -> bool:
+    """Whether a request for a card names 0.3. One that names anything else learns from the card what is served."""
+    return _wanted(headers, query).strip().split(".")[:2] == OLDER.split(".")
+
+
+def _wanted(headers: Mapping[bytes, str], query: Mapping[str, str]) -> str:
+    return headers.get(b"a2a-version") or query.get("A2A-Version") or query.get("a2a-version") or ""
 
 
 @lru_cache(maxsize=64)

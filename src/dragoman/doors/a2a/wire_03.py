@@ -2,6 +2,7 @@
 
 from typing import Any, Final, cast
 
+from dragoman.doors.a2a.card import RPC_PATH
 from dragoman.doors.a2a.negotiation import OLDER
 from dragoman.doors.a2a.reading import Reader
 from dragoman.doors.a2a.tagged import read_message, tag_message, tag_part, tag_status
@@ -59,7 +60,7 @@ def event_03(newer: Json, *, final: bool) -> Json:
     return {**update, "kind": "status-update", "status": _status(update["status"]), "final": final}
 
 
-def card_03(newer: Json) -> Json:
+def card_03(newer: Json, base_url: str) -> Json:
     """A card: one address, and schemes as OpenAPI has them."""
     schemes: Json = {}
     for name, scheme in newer["securitySchemes"].items():
@@ -68,7 +69,7 @@ def card_03(newer: Json) -> Json:
     return {
         **{name: newer[name] for name in _CARD},
         "protocolVersion": f"{OLDER}.0",
-        "url": newer["supportedInterfaces"][0]["url"],
+        "url": f"{base_url}{RPC_PATH}",
         "preferredTransport": "JSONRPC",
         "capabilities": {name: newer["capabilities"][name] for name in _CAPABILITIES},
         "securitySchemes": schemes,
