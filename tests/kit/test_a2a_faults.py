@@ -5,9 +5,19 @@ from typing import Any
 
 import pytest
 
-from dragoman.kit import InMemoryState, RemoteUnavailable, State, ToolContext, ToolResult
+from dragoman.kit import (
+    Content,
+    DataPart,
+    FilePart,
+    InMemoryState,
+    RemoteUnavailable,
+    State,
+    TextPart,
+    ToolContext,
+    ToolResult,
+)
 from dragoman.kit.toolsets import A2aAgentTool, A2aToolset
-from tests.kit.web import Reply, Web, answer, drip, drop, free_port, hang
+from tests.kit.web import Handler, Reply, Web, answer, drip, drop, free_port, hang
 
 
 @pytest.fixture
@@ -161,6 +171,25 @@ async def test_a_repetition_of_a_call_that_was_cut_off_has_the_same_key(web: Web
 
     keys = [seen.headers["idempotency-key"] for seen in web.seen if seen.body]
     assert keys[0] == keys[1] != keys[2]
+
+
+async def test_parts_keep_their_labels_on_the_way_there_and_back(web: Web) -> None:
+    said = Content.of(
+        [
+            TextPart(text="# Hi", mime="text/markdown", metadata={"lang": "en"}),
+            DataPart(data=None, name="nothing.json"),
+            FilePart(data=b"\xff\xfe", name="a.bin"),
+            FilePart(uri="https://far.example/b.png", mime="image/png"),
+        ]
+    )
+
+    def echo(handler: Handler) -> None:
+        result({"message": handler.web.seen[-1].body["params"]["message"]})(handler)
+
+    web.script[:] = [card(web.url), echo]
+    answered = await remote(web.url).ask(ToolContext(), said)
+
+    assert answered.message == said
 
 
 async def test_artifacts_of_one_name_are_kept_apart(web: Web) -> None:

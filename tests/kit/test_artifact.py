@@ -10,7 +10,6 @@ class Claim(BaseModel):
     amount: int
 
 
-@pytest.mark.req("KIT-10")
 def test_an_artifact_is_made_from_json_text_or_a_file(tmp_path: Path) -> None:
     file = tmp_path / "a.bin"
     file.write_bytes(b"\x00\xff")

@@ -44,6 +44,7 @@ class _WirePart(_Wire):
     url: str | None = None
     filename: str | None = None
     media_type: str | None = None
+    metadata: dict[str, JsonValue] | None = None
 
     def read(self) -> Part:
         """The same as kit has it.
@@ -51,17 +52,19 @@ class _WirePart(_Wire):
         Raises:
             ValueError: it holds nothing, or bytes that are no base64.
         """
+        name, mime, metadata = self.filename, self.media_type, self.metadata
         if self.text is not None:
-            return TextPart(text=self.text)
+            return TextPart(text=self.text, name=name, mime=mime, metadata=metadata)
         if self.raw is None and self.url is None:
             if "data" not in self.model_fields_set:
                 raise ValueError("a part is empty")
-            return DataPart(data=self.data)
-        mime = self.media_type or "application/octet-stream"
-        if self.raw is None:
-            return FilePart(name=self.filename, mime=mime, uri=self.url)
-        padded = self.raw.replace("-", "+").replace("_", "/") + "=" * (-len(self.raw) % 4)
-        return FilePart(name=self.filename, mime=mime, data=base64.b64decode(padded, validate=True))
+            return DataPart(data=self.data, name=name, mime=mime, metadata=metadata)
+        data = None
+        if self.raw is not None:
+            padded = self.raw.replace("-", "+").replace("_", "/") + "=" * (-len(self.raw) % 4)
+            data = base64.b64decode(padded, validate=True)
+        uri, mime = self.url if data is None else None, mime or "application/octet-stream"
+        return FilePart(data=data, uri=uri, name=name, mime=mime, metadata=metadata)
 
 
 class WireMessage(_Wire):
@@ -193,11 +196,15 @@ def written_parts(content: Content) -> list[dict[str, Any]]:
 
 
 def _written(part: TextPart | DataPart | FilePart) -> dict[str, Any]:
+    labels = {"filename": part.name, "mediaType": part.mime, "metadata": part.metadata}
+    return _payload(part) | {name: value for name, value in labels.items() if value}
+
+
+def _payload(part: TextPart | DataPart | FilePart) -> dict[str, Any]:
     match part:
         case TextPart():
             return {"text": part.text}
         case DataPart():
             return {"data": part.data}
         case FilePart():
-            held = {"url": part.uri} if part.data is None else {"raw": base64.b64encode(part.data).decode("ascii")}
-            return held | ({"filename": part.name} if part.name else {}) | {"mediaType": part.mime}
+            return {"url": part.uri} if part.data is None else {"raw": base64.b64encode(part.data).decode("ascii")}
