@@ -1,3 +1,4 @@
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -71,6 +72,21 @@ def test_another_tenants_task_looks_like_none_on_every_method(a2a: A2A, rival: A
     mine = rival.send(text("hello", contextId="shared-name"))
     assert [one["id"] for one in rival.call("ListTasks", {"contextId": "shared-name"})["tasks"]] == [mine["id"]]
     assert a2a.call("ListTasks", {"contextId": "shared-name"})["totalSize"] == 1
+
+
+def test_those_who_ask_at_once_are_each_shown_their_own(a2a: A2A, rival: A2A) -> None:
+    ours = [a2a.send(text("tck-complete-task")) for _ in range(4)]
+    theirs = [rival.send(text("tck-complete-task")) for _ in range(4)]
+    refs = [task["id"] for task in (*ours, *theirs)] + [NOBODY]
+    asked = [(caller, ref) for caller in (a2a, rival) for ref in refs] * 4
+
+    with ThreadPoolExecutor(len(asked)) as together:
+        answers = list(together.map(lambda one: one[0].answer("GetTask", {"id": one[1]}), asked))
+
+    mine = {(a2a, task["id"]): task for task in ours} | {(rival, task["id"]): task for task in theirs}
+    shown = {place: answer["result"] for place, answer in enumerate(answers) if "result" in answer}
+    assert shown == {place: mine[one] for place, one in enumerate(asked) if one in mine}
+    assert {answer["error"]["code"] for answer in answers if "error" in answer} == {-32001}
 
 
 @pytest.mark.req("MKS-TEN-1")

@@ -25,6 +25,7 @@ from dragoman.services.tasks.errors import (
 from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.models import KEY_NAMES, Happening, Incoming, Json, Reply, Task, Wanted
 from dragoman.services.tasks.operations import SEND_MESSAGE
+from dragoman.services.tasks.reader import TaskReader
 from dragoman.services.tasks.runs import Desk, Run, Runs, caller_json, status_event
 from dragoman.services.tasks.store import Change, TaskStore, ThreadStore
 from dragoman.services.tasks.store_keys import KeyClaim
@@ -41,6 +42,7 @@ class TaskService:
         self._desk = desk
         self._runs = runs
         self._store = store
+        self._reader = TaskReader(store)
         self._threads = threads
         self._thread_bytes = thread_bytes
 
@@ -92,7 +94,7 @@ class TaskService:
         Raises:
             TaskNotFound: it does not exist, or is another tenant's.
         """
-        task = await self._store.find(caller.tenant, ref)
+        task = await self._reader.find(caller.tenant, ref)
         if task is None:
             raise TaskNotFound(ref)
         if not task.terminal:

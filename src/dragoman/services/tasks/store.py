@@ -91,6 +91,7 @@ WITH given AS (
 SELECT tenant_id, id, seq FROM moved"""
 
 FIND: LiteralString = f"SELECT {_TASK} FROM tasks t WHERE t.tenant_id = $1 AND t.id = $2"
+FIND_SOME: LiteralString = f"SELECT {_TASK} FROM tasks t WHERE t.tenant_id = $1 AND t.id = ANY($2::uuid[])"
 FIND_ALIAS: LiteralString = f"SELECT {_TASK} FROM tasks t WHERE t.tenant_id = $1 AND t.alias = $2"
 EVENTS: LiteralString = """
 SELECT seq, at, body FROM task_events WHERE tenant_id = $1 AND task_id = $2 AND seq > $3 ORDER BY seq LIMIT $4"""
@@ -344,6 +345,11 @@ class TaskStore:
             row = None
         row = row or await self._db.find(Scope(tenant), FIND_ALIAS, tenant, ref.replace("\x00", ""))
         return _task(row) if row else None
+
+    async def find_some(self, tenant: UUID, ids: Sequence[UUID]) -> list[Task | None]:
+        """Tasks by their ids, in the order of these, each an object of its own; None for one that there is not."""
+        rows = {row["id"]: row for row in await self._db.fetch(Scope(tenant), FIND_SOME, tenant, ids)}
+        return [_task(row) if (row := rows.get(task_id)) else None for task_id in ids]
 
     async def events(self, tenant: UUID, task_id: UUID, after: int, limit: int = 1000) -> list[Happening]:
         """What happened since."""

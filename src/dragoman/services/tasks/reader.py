@@ -1,0 +1,38 @@
+"""Looking tasks up, those that are asked for in one moment together: a round trip costs more than a row."""
+
+import asyncio
+from collections.abc import Sequence
+from uuid import UUID
+
+from dragoman.services.tasks.grouped import Grouped
+from dragoman.services.tasks.models import Task
+from dragoman.services.tasks.store import TaskStore
+
+
+class TaskReader:
+    """Finds tasks as they are when they are asked for, each tenant's in a statement of its own."""
+
+    def __init__(self, store: TaskStore) -> None:
+        self._store = store
+        self._lookups: Grouped[tuple[UUID, UUID], Task | None] = Grouped(self._look_up)
+
+    async def find(self, tenant: UUID, ref: str) -> Task | None:
+        """One task, by its id or by the one that its caller chose."""
+        try:
+            task_id = UUID(ref)
+        except ValueError:
+            return await self._store.find(tenant, ref)
+        return await self._lookups.put((tenant, task_id)) or await self._store.find(tenant, ref)
+
+    async def _look_up(self, asked: Sequence[tuple[UUID, UUID]]) -> Sequence[Task | None]:
+        places: dict[UUID, list[int]] = {}
+        for place, (tenant, _) in enumerate(asked):
+            places.setdefault(tenant, []).append(place)
+        pages = await asyncio.gather(
+            *(self._store.find_some(tenant, [asked[place][1] for place in mine]) for tenant, mine in places.items())
+        )
+        found: list[Task | None] = [None] * len(asked)
+        for mine, page in zip(places.values(), pages, strict=True):
+            for place, task in zip(mine, page, strict=True):
+                found[place] = task
+        return found
