@@ -72,7 +72,7 @@ class Receiver:
             return self._replies.pop(0) if self._replies else Reply()
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.004}, daemon=True).start()
         return self
 
     def __exit__(

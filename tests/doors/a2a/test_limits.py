@@ -2,6 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.backstage import metrics
 from tests.doors.a2a.calling import A2A, CONFORMANCE, state, text, tool
 from tests.doors.rest.calling import new_tenant
 from tests.harness import Server
@@ -59,3 +60,20 @@ def test_looking_is_not_counted_as_work(strict: Server) -> None:
         caller.get(task["id"])
 
     assert state(caller.send(text("hello"))) == "COMPLETED"
+
+
+@pytest.mark.req("RAD-H3-3")
+def test_refusals_are_counted_by_tenant_and_skill(strict: Server) -> None:
+    tenants = [new_tenant(strict, plan="standard") for _ in range(2)]
+    callers = [A2A(strict, tenant=tenant["slug"]) for tenant in tenants]
+    for caller in callers:
+        while caller.post(CALL).status_code == 200:
+            pass
+
+    callers[0].http.post("/a2a/rest/message:send", json=tool("identity_show"))
+    callers[0].http.post("/a2a/rest/message:send", json=tool("audit_list"))
+
+    found = metrics(strict)
+    for tenant, skill, times in ((0, "identity", 1), (0, "audit", 1), (0, "message", 1), (1, "message", 1)):
+        labels = f'limit="a2a-tenant",skill_name="{skill}",tenant_id="{tenants[tenant]["id"]}"'
+        assert found[f"dragoman_rate_limited_total{{{labels}}}"] == times

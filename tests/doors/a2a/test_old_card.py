@@ -23,6 +23,7 @@ def test_the_old_card_is_open_and_says_who_it_is_and_how_to_get_in(served: Serve
 
     assert (card["name"], card["version"]) == ("Conformance", "1.0.0")
     assert card["description"]
+    assert card["capabilities"]["streaming"] is True
     assert card["authentication"] == {"schemes": ["Bearer", "ApiKey"]}
     assert card["documentationUrl"] == f"{served.url}/docs"
     assert {skill["id"] for skill in card["skills"]} == {one.operation.skill for one in BINDINGS} | {"conformance"}
