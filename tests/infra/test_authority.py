@@ -116,4 +116,4 @@ def test_a_server_does_not_start_on_policies_that_cannot_be_used(
 
 def test_a_broken_policy_is_named_alone() -> None:
     with pytest.raises(PolicyError, match=r"policies in b\.cedar"):
-        Authority({"a.cedar": "permit (principal, action, resource);", "b.cedar": "perhaps"})
+        Authority({"a.cedar": "permit (principal, action, resource);", "b.cedar": "perhaps"}).check()

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from uuid import UUID
 
@@ -30,6 +30,7 @@ from dragoman.doors.mcp.paths import PATHS as MCP_PATHS
 from dragoman.doors.rest.openapi import build_openapi
 from dragoman.doors.rest.routes import RestDoor
 from dragoman.doors.rest.site import SITE_PATHS, Site
+from dragoman.errors import DragomanError
 from dragoman.gate import Gate, Guards, Watch
 from dragoman.infra.auth.authenticator import Authenticator
 from dragoman.infra.auth.authority import Authority
@@ -222,7 +223,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
         health=health,
         metrics=metrics,
         keys=[*(issuer.jwks()["keys"] if issuer else ()), calls.cards.signer.public_key()],
-        openapi=build_openapi(BINDINGS, version=__version__, site=SITE_PATHS, carried=CARRIED_PATHS),
+        openapi=lambda: build_openapi(BINDINGS, version=__version__, site=SITE_PATHS, carried=CARRIED_PATHS),
         ready=lambda: application.ready,
     )
     guard = partial(
@@ -288,18 +289,39 @@ def _a2a_calls(
 
 
 def _grpc_edge(settings: Settings, calls: Calls, guard: Callable[[AsgiApp, EdgeRules], Edge]) -> Edge:
-    from dragoman.doors.a2a.grpc import GrpcBinding, refuse  # noqa: PLC0415 - an extra
-
     # Nothing is open here: the card and the probes are asked for over HTTP.
     rules = replace(
         _edge_rules(settings),
         open_paths=frozenset[str](),
         open_prefixes=(),
         probe_paths=frozenset[str](),
-        refuse=refuse,
+        refuse=_refuse_grpc,
         pages=False,
     )
-    return guard(GrpcBinding(calls), rules)
+    return guard(_GrpcWhenCalled(calls), rules)
+
+
+class _GrpcWhenCalled:
+    """The gRPC binding, imported with the first call: the protocol's types take 3 MB, and are an extra."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    @cached_property
+    def _binding(self) -> AsgiApp:
+        from dragoman.doors.a2a.grpc import GrpcBinding  # noqa: PLC0415
+
+        return GrpcBinding(self._calls)
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        """Answer one call."""
+        await self._binding(scope, receive, send)
+
+
+def _refuse_grpc(error: DragomanError, request_id: str) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    from dragoman.doors.a2a.grpc import refuse  # noqa: PLC0415 - as above
+
+    return refuse(error, request_id)
 
 
 def make_issuer(settings: Settings, keyring: Keyring) -> Issuer:

@@ -29,7 +29,9 @@ class World:
         self.health = Health(version="1.2.3", metrics=self.metrics, reuse_s=0)
         self.ready = True
         self.routes: list[str] = []
-        self.site = Site(self.health, self.metrics, keys=KEYS["keys"], openapi=DOCUMENT, ready=lambda: self.ready)
+        self.site = Site(
+            self.health, self.metrics, keys=KEYS["keys"], openapi=lambda: DOCUMENT, ready=lambda: self.ready
+        )
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         enter_request(RequestContext(id="the-request", door="http"))

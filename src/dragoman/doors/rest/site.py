@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 import orjson
@@ -122,7 +123,7 @@ class Site:
         metrics: Metrics,
         *,
         keys: list[Json],
-        openapi: Json,
+        openapi: Callable[[], Json],
         ready: Callable[[], bool],
     ) -> None:
         self._health = health
@@ -130,10 +131,7 @@ class Site:
         self._keys = orjson.dumps({"keys": keys})
         self._openapi = openapi
         self._ready = ready
-        self._assets = load_assets()
-        self._page = render_page(self._assets)
-        self._current = Document(orjson.dumps(openapi), _JSON)
-        self._older: Document | None = None
+        self._documents: dict[str, Document] = {}
         self._handlers: dict[str, _Handler] = {
             "/": self._home,
             "/health": self._show_health,
@@ -159,11 +157,25 @@ class Site:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
+    @cached_property
+    def _assets(self) -> dict[str, Document]:
+        return load_assets()
+
+    @cached_property
+    def _page(self) -> Document:
+        return render_page(self._assets)
+
+    async def _made(self, version: str, make: Callable[[], Json]) -> Document:
+        """Made with the first request, beside the event loop, and kept: an idle server does without."""
+        if version not in self._documents:
+            self._documents[version] = await asyncio.to_thread(lambda: Document(orjson.dumps(make()), _JSON))
+        return self._documents[version]
+
     async def _answer(self, scope: AsgiScope, request: RequestContext) -> _Answer:
         path: str = scope["path"]
         route = path
         if path.startswith("/docs/"):
-            route = _ASSET if path[6:] in self._assets else ""
+            route = _ASSET if path[6:] in ASSETS else ""
         handler = self._handlers.get(route)
         if handler is None:
             raise NotFound("path", path[:200])
@@ -202,12 +214,12 @@ class Site:
         return await _document(scope, asset, [(b"cache-control", FOREVER.encode()) if named else _ASK_AGAIN])
 
     async def _show_openapi(self, scope: AsgiScope) -> _Answer:
-        return await _document(scope, self._current, [_ASK_AGAIN])
+        document = await self._made("3.1", self._openapi)
+        return await _document(scope, document, [_ASK_AGAIN])
 
     async def _show_openapi_30(self, scope: AsgiScope) -> _Answer:
-        if self._older is None:
-            self._older = Document(orjson.dumps(to_openapi_30(self._openapi)), _JSON)
-        return await _document(scope, self._older, [_ASK_AGAIN])
+        document = await self._made("3.0", lambda: to_openapi_30(self._openapi()))
+        return await _document(scope, document, [_ASK_AGAIN])
 
     async def _show_keys(self, scope: AsgiScope) -> _Answer:
         del scope

@@ -1,14 +1,19 @@
 """May this caller do this? Cedar policies decide; they ship as files and can be replaced."""
 
+from __future__ import annotations
+
 import hashlib
 import json
+from functools import cached_property
 from importlib import resources
-from pathlib import Path
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
-import cedarpy
+if TYPE_CHECKING:
+    from pathlib import Path
 
-from dragoman.context import Caller
+    import cedarpy
+
+    from dragoman.context import Caller
 
 _MOST_CACHED = 10_000
 
@@ -39,15 +44,13 @@ class Authority:
     """
 
     def __init__(self, sources: dict[str, str]) -> None:
-        for name in sorted(sources):
-            _parse(name, sources[name])
-        text = "\n".join(sources[name] for name in sorted(sources))
-        self._policies = _parse(", ".join(sorted(sources)), text)
-        self.version = hashlib.sha256(text.encode()).hexdigest()[:16]
+        self._sources = dict(sorted(sources.items()))
+        self._text = "\n".join(self._sources.values())
+        self.version = hashlib.sha256(self._text.encode()).hexdigest()[:16]
         self._decisions: dict[tuple[object, ...], str | None] = {}
 
     @classmethod
-    def open(cls, directory: Path | None = None) -> "Authority":
+    def open(cls, directory: Path | None = None) -> Authority:
         """Read `*.cedar` of the directory, or the built-in ones.
 
         Raises:
@@ -64,7 +67,24 @@ class Authority:
             raise PolicyError(f"DRAGOMAN_POLICY_DIR: cannot read {origin}: {error}") from error
         if not sources:
             raise PolicyError(f"DRAGOMAN_POLICY_DIR: {origin} has no *.cedar file")
-        return cls(sources)
+        authority = cls(sources)
+        if directory is not None:
+            authority.check()
+        return authority
+
+    def check(self) -> None:
+        """Parse the policies now. Without this it happens with the first question: an idle server does without Cedar.
+
+        Raises:
+            PolicyError: a file does not parse.
+        """
+        for name, text in self._sources.items():
+            _parse(name, text)
+        _ = self._policies
+
+    @cached_property
+    def _policies(self) -> cedarpy.PolicySet:
+        return _parse(", ".join(self._sources), self._text)
 
     def refusal(self, caller: Caller, action: Action) -> str | None:
         """None when the caller may; else the id of the policy that forbids it, or `no policy permits it`."""
@@ -80,6 +100,8 @@ class Authority:
         return answer
 
     def _ask(self, caller: Caller, action: Action) -> str | None:
+        import cedarpy  # noqa: PLC0415 - 7 MB, when there is a question
+
         principal = {"type": "Principal", "id": caller.type.value}
         entities = [
             {
@@ -114,6 +136,8 @@ class Authority:
 
 
 def _parse(name: str, text: str) -> cedarpy.PolicySet:
+    import cedarpy  # noqa: PLC0415 - as above
+
     try:
         return cedarpy.PolicySet.from_str(text)
     except ValueError as error:

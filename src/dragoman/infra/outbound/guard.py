@@ -62,10 +62,7 @@ class Guard(httpx.AsyncBaseTransport):
         self._allowed = allowed or Allowed()
         self._resolve = resolve or Names()
         self._most_bytes = most_bytes
-        # No connection is kept: two names on one address would share it, and its certificate is one name's.
-        self._wire = httpx.AsyncHTTPTransport(
-            verify=ssl.create_default_context(), trust_env=False, limits=httpx.Limits(max_keepalive_connections=0)
-        )
+        self._opened: httpx.AsyncHTTPTransport | None = None
 
     async def check(self, url: str) -> None:
         """Refuse early what would be refused when it is sent to. A name that leads nowhere today is let through.
@@ -91,7 +88,7 @@ class Guard(httpx.AsyncBaseTransport):
         failure: httpx.ConnectError | None = None
         for address in addresses[:_MOST_TRIED]:
             try:
-                response = await self._wire.handle_async_request(_pinned(request, target, address))
+                response = await self._wire().handle_async_request(_pinned(request, target, address))
             except httpx.ConnectError as error:
                 failure = error
                 continue
@@ -101,7 +98,16 @@ class Guard(httpx.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         """Close what is open."""
-        await self._wire.aclose()
+        if self._opened is not None:
+            await self._opened.aclose()
+
+    def _wire(self) -> httpx.AsyncHTTPTransport:
+        """Opened when something is sent: the system's certificates take 3 MB and a tenth of a second."""
+        if self._opened is None:
+            # No connection is kept: two names on one address would share it, and its certificate is one name's.
+            limits = httpx.Limits(max_keepalive_connections=0)
+            self._opened = httpx.AsyncHTTPTransport(verify=ssl.create_default_context(), trust_env=False, limits=limits)
+        return self._opened
 
     async def _addresses(self, target: Target) -> list[Address]:
         """Those of a target, when every one of them may be reached."""
