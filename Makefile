@@ -3,7 +3,7 @@ PYTHON ?= python3
 UV_VERSION := 0.13.7
 BIN := .venv/bin
 
-.PHONY: run test setup check bench lock fmt clean
+.PHONY: run test setup check sdk-suite bench lock fmt clean
 
 run: setup ## Set up, then serve with embedded PostgreSQL and Valkey
 	@$(BIN)/dragoman serve
@@ -28,6 +28,9 @@ check: setup
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/basedpyright
 	@$(BIN)/lint-imports --no-cache
+
+sdk-suite: setup ## What a new version of the official A2A SDK must pass
+	@$(BIN)/pytest -m sdk
 
 bench: setup ## The figures, ratios side by side in one run
 	@$(BIN)/python -m bench

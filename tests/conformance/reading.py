@@ -10,9 +10,10 @@ from google.protobuf import empty_pb2
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.message import Message
 
-from tests.doors.a2a.calling import SECRETS
 from tests.doors.a2a.schema import check
 
+# What no answer gives away: how the server is made.
+SECRETS = ("Traceback", "asyncpg", "pydantic", "postgres", ".py", "SELECT", "INSERT", "site-packages", "RuntimeError")
 _RESULTS: dict[str, type[Message]] = {
     "SendMessage": a2a_pb2.SendMessageResponse,
     "SendStreamingMessage": a2a_pb2.StreamResponse,

@@ -8,24 +8,13 @@ from uuid import uuid4
 
 import httpx
 
-from tests.doors.a2a.schema import check
+from tests.conformance.reading import SECRETS, read_result
 from tests.harness import Server
 
 # Webhooks of tests listen here; every other address of this machine stays out of bounds.
 CONFORMANCE = {"DRAGOMAN_AGENT": "agent:agent", "DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "1000000",
                "DRAGOMAN_OUTBOUND__ALLOW": "127.0.0.1", "CONFORMANCE_STAY_S": "0.8"}  # fmt: skip
 ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
-RESULTS = {
-    "SendMessage": "SendMessageResponse",
-    "GetTask": "Task",
-    "ListTasks": "ListTasksResponse",
-    "CancelTask": "Task",
-    "GetExtendedAgentCard": "AgentCard",
-    "CreateTaskPushNotificationConfig": "TaskPushNotificationConfig",
-    "GetTaskPushNotificationConfig": "TaskPushNotificationConfig",
-    "ListTaskPushNotificationConfigs": "ListTaskPushNotificationConfigsResponse",
-}
-SECRETS = ("Traceback", "asyncpg", "pydantic", "postgres", ".py", "SELECT", "INSERT", "site-packages", "RuntimeError")
 
 
 def text(said: str, **fields: Any) -> dict[str, Any]:
@@ -70,8 +59,7 @@ class A2A:
         """The result of a call that succeeds."""
         body = self.answer(method, params, **headers)
         assert set(body) == {"jsonrpc", "id", "result"}, body
-        check(RESULTS[method], body["result"])
-        return body["result"]
+        return read_result(method, body["result"])
 
     def error(self, method: str, params: Any, **headers: str) -> dict[str, Any]:
         """The error of a call that fails, once it gives nothing away."""
@@ -110,8 +98,7 @@ class A2A:
 def _rpc_events(response: httpx.Response) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, data in sse(response):
         assert (data["jsonrpc"], data["id"]) == ("2.0", "s-1")
-        check("StreamResponse", data["result"])
-        yield number, data["result"]
+        yield number, read_result("SubscribeToTask", data["result"])
 
 
 def sse(response: httpx.Response) -> Iterator[tuple[int, dict[str, Any]]]:

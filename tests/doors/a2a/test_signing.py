@@ -7,6 +7,7 @@ from tests.doors.a2a.calling import A2A
 from tests.doors.a2a.signatures import verify
 from tests.harness import Server
 
+pytestmark = pytest.mark.sdk
 CARD = "/.well-known/agent-card.json"
 
 
