@@ -1,0 +1,1 @@
+"""Policies in force, what breaks them, and how far a project has drifted."""
