@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from dragoman.operations import AnyOperation
 from dragoman.services.audit import operations as audit
+from dragoman.services.governance import operations as governance
 from dragoman.services.knowledge import operations as knowledge
 from dragoman.services.memory import operations as memory
 from dragoman.services.tenancy import operations as tenancy
@@ -78,4 +79,12 @@ BINDINGS = (
     Binding("DELETE", "/api/memories/{memory_id}", memory.DELETE),
     Binding("GET", "/api/memories/{memory_id}/history", memory.HISTORY),
     Binding("POST", "/api/memories/{memory_id}/promote", memory.PROMOTE),
+    Binding("POST", "/api/governance/validate", governance.VALIDATE),
+    Binding("POST", "/api/governance/drift", governance.CHECK_DRIFT),
+    Binding("POST", "/api/governance/policies", governance.LIST_POLICIES),
+    Binding("GET", "/api/governance/decisions", governance.LIST_DECISIONS),
+    Binding("POST", "/api/governance/replay", governance.REPLAY),
+    Binding("POST", "/api/suppressions", governance.SUPPRESS, 201),
+    Binding("GET", "/api/suppressions", governance.LIST_SUPPRESSIONS),
+    Binding("DELETE", "/api/suppressions/{suppression_id}", governance.LIFT_SUPPRESSION),
 )

@@ -35,7 +35,7 @@ def declared() -> list[AnyOperation]:
 @pytest.mark.parametrize("operation", declared(), ids=lambda operation: operation.name)
 def test_an_operation_has_a_command_with_an_option_for_each_of_its_inputs(operation: AnyOperation) -> None:
     noun, verb = operation.name.split(".")
-    words = TYPED.get(operation.name, (noun, "show" if verb == "get" else verb))
+    words = TYPED.get(operation.name, (noun, "show" if verb == "get" else verb.replace("_", "-")))
 
     command: click.Command = create(PROGRAMS).load(words[0])
     for word in words[1:]:

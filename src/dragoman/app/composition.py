@@ -10,6 +10,7 @@ from uuid import UUID
 
 from dragoman import __version__
 from dragoman.addresses import BINDINGS
+from dragoman.app.governance import bind_governance
 from dragoman.app.knowledge import bind_knowledge
 from dragoman.app.mcp import build_mcp
 from dragoman.app.memory import MemoryCore, build_memory
@@ -210,6 +211,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     memory = build_memory(settings, handlers, db, core_db)
     authority = Authority.open(settings.policy_dir)
     repositories = bind_knowledge(handlers, settings, db, authority)
+    bind_governance(handlers, db, repositories)
 
     guards = Guards(admission=admission, authority=authority, keys=IdempotencyKeys(db), trail=trail)
     gate = Gate(handlers, guards, Watch(metrics=metrics, security=security, tracer=tracer), db)

@@ -1,15 +1,14 @@
 """Knowledge as an agent meets it, over A2A 1.0 and over the plain paths of 0.1."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.doors.a2a.calling import A2A, tool
+from tests.doors.a2a.calling import A2A
+from tests.doors.a2a.tool_calls import Call, by_message, by_seed_path
 from tests.doors.rest.calling import new_tenant
 from tests.harness import Server
 
-Call = Callable[..., dict[str, Any]]
 DECISION = {
     "type": "adr",
     "title": "Use PostgreSQL everywhere",
@@ -23,31 +22,6 @@ DECISION = {
          "severity": "warn"},
     ],
 }  # fmt: skip
-
-
-def by_message(caller: A2A) -> Call:
-    """A tool call over A2A 1.0: the output, or the error of the failed task."""
-
-    def call(name: str, **arguments: Any) -> dict[str, Any]:
-        task = caller.call("SendMessage", tool(name, arguments))["task"]
-        if task["status"]["state"] == "TASK_STATE_FAILED":
-            return next(part["data"] for part in task["status"]["message"]["parts"] if "data" in part)
-        return task["artifacts"][0]["parts"][0]["data"]
-
-    return call
-
-
-def by_seed_path(caller: A2A) -> Call:
-    """The same by `POST /tasks/send`."""
-
-    def call(name: str, **arguments: Any) -> dict[str, Any]:
-        part = {"type": "data", "data": {"tool": name, "arguments": arguments}}
-        task = caller.http.post("/tasks/send", json={"message": {"role": "user", "parts": [part]}}).json()
-        if task["status"]["state"] == "failed":
-            return next(part["data"] for part in task["status"]["message"]["parts"] if part["type"] == "data")
-        return task["artifacts"][0]["parts"][0]["data"]
-
-    return call
 
 
 @pytest.fixture(params=[by_message, by_seed_path], ids=["1.0", "0.1"])

@@ -64,6 +64,7 @@ def create(programs: Programs) -> Root:
         "key": Entry(_IDENTITY, "API keys for programs.", _noun("key")),
         "knowledge": Entry(_KNOWN, "Decisions, policies, patterns and specs, and what they demand.", _knowledge),
         "memory": Entry(_KNOWN, "What agents and people want remembered.", _memory),
+        "governance": Entry(_KNOWN, "Policies in force, what breaks them, and drift.", _governance),
         "bench": Entry(_PROOF, "Measure how well a running server does.", _bench),
         "audit": Entry(_PROOF, "Who did what, provably.", _audit),
     }
@@ -177,3 +178,9 @@ def _audit(entry: Entry) -> click.Command:
     from dragoman.doors.cli.trail import audit_commands  # noqa: PLC0415
 
     return audit_commands(entry.summary)
+
+
+def _governance(entry: Entry) -> click.Command:
+    from dragoman.doors.cli.governing import governance_commands  # noqa: PLC0415
+
+    return governance_commands(entry.summary)

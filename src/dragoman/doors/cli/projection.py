@@ -34,7 +34,7 @@ def project_operation(binding: Binding, name: str | None = None) -> click.RichCo
     """The command of an operation."""
     operation = binding.operation
     verb = operation.name.partition(".")[2]
-    name = name or _SHORTER.get(verb, verb)
+    name = name or _SHORTER.get(verb, verb.replace("_", "-"))
 
     def callback(as_json: bool, as_tenant: str | None, **given: Any) -> None:  # noqa: FBT001 - click calls it by name
         values = {key: value for key, value in given.items() if value is not None and value != ()}

@@ -9,7 +9,7 @@ from dragoman.services.governance.errors import UnknownRevision
 from dragoman.services.governance.policies import Merge, Mode, Policy
 from dragoman.services.governance.ports import PolicyBook
 from dragoman.services.knowledge.items import ItemType, Status, locate
-from dragoman.services.knowledge.vault import Vault
+from dragoman.services.knowledge.repositories import Repositories
 
 if TYPE_CHECKING:
     from dragoman.services.knowledge.items import Item
@@ -24,8 +24,8 @@ E = TypeVar("E", Mode, Merge)
 class PolicyLibrary:
     """Reads policies. What a commit says never changes, so it is read once."""
 
-    def __init__(self, vault: Vault) -> None:
-        self._vault = vault
+    def __init__(self, repositories: Repositories) -> None:
+        self._repositories = repositories
         self._kept: dict[tuple[UUID, str], PolicyBook] = {}
 
     async def read(self, caller: Caller, revision: str | None = None) -> PolicyBook:
@@ -34,14 +34,14 @@ class PolicyLibrary:
         Raises:
             UnknownRevision: there is no such revision.
         """
-        commit = await self._vault.run(caller.tenant, lambda shop: _find_commit(shop, revision))
+        commit = await self._repositories.run(caller.tenant, lambda shop: _find_commit(shop, revision))
         if commit is None:
             if revision is not None:
                 raise UnknownRevision(revision)
             return PolicyBook(EMPTY, ())
         known = self._kept.get((caller.tenant, commit))
         if known is None:
-            known = await self._vault.run(caller.tenant, lambda shop: _read(shop, commit))
+            known = await self._repositories.run(caller.tenant, lambda shop: _read(shop, commit))
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.pop(next(iter(self._kept)))
             self._kept[caller.tenant, commit] = known

@@ -185,8 +185,8 @@ def _item_of(new: m.ProposeItem) -> Item:
         raise InvalidInput.of(
             "layer_id", "is not for the company" if new.layer_id else f"is needed by the layer {new.layer.value}"
         )
-    if new.type is ItemType.POLICY and not new.constraints:
-        raise InvalidInput.of("constraints", "a policy must have at least one")
+    if new.type is ItemType.POLICY and not new.constraints and not new.metadata.get("cedar"):
+        raise InvalidInput.of("constraints", "a policy must have at least one, or rules on actions in metadata.cedar")
     location = Location(new.type, new.layer, new.layer_id)
     item_id = new.id or slug_of(new.type, new.title)
     return Item(

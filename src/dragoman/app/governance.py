@@ -1,0 +1,23 @@
+"""Puts governance together: the policies that the knowledge holds, and what was decided by them."""
+
+from dragoman.infra.db import Database
+from dragoman.infra.ids import new_id
+from dragoman.operations import Handlers
+from dragoman.services.governance import operations
+from dragoman.services.governance.library import PolicyLibrary
+from dragoman.services.governance.service import GovernanceService
+from dragoman.services.governance.store import GovernanceStore
+from dragoman.services.knowledge.repositories import Repositories
+
+
+def bind_governance(handlers: Handlers, db: Database, repositories: Repositories) -> None:
+    """Bind the operations of governance."""
+    governance = GovernanceService(PolicyLibrary(repositories), GovernanceStore(db), new_id=new_id)
+    handlers.add(operations.VALIDATE, governance.validate)
+    handlers.add(operations.CHECK_DRIFT, governance.check_drift)
+    handlers.add(operations.SUPPRESS, governance.suppress)
+    handlers.add(operations.LIST_SUPPRESSIONS, governance.suppressions)
+    handlers.add(operations.LIFT_SUPPRESSION, governance.unsuppress)
+    handlers.add(operations.LIST_POLICIES, governance.policies)
+    handlers.add(operations.LIST_DECISIONS, governance.decisions)
+    handlers.add(operations.REPLAY, governance.replay)
