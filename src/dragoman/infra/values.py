@@ -7,8 +7,6 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
-from dragoman.infra.outbound.addresses import Allowed
-
 
 def _split(value: object) -> object:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
@@ -57,6 +55,8 @@ def _url(*schemes: str) -> AfterValidator:
 
 
 def _outbound(value: list[str]) -> list[str]:
+    from dragoman.infra.outbound import Allowed  # noqa: PLC0415 - a command line that reads settings needs no HTTP
+
     Allowed.of(value)
     return value
 

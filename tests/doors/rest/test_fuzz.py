@@ -16,7 +16,7 @@ LEFT_OUT = "positive_data_acceptance,negative_data_rejection"
 @pytest.fixture(scope="module")
 def prey() -> Iterator[Server]:
     """A server of their own: what is made up at random may suspend, revoke and delete."""
-    with Server() as running:
+    with Server({"DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "1000000"}) as running:
         yield running
 
 

@@ -205,8 +205,8 @@ def _failures(binding: Binding) -> list[int]:
     if binding.parameters:
         statuses.add(404)
     if binding.method != "GET":
-        # A body is read, and judged, even where none is needed.
-        statuses |= {413, 415}
+        # A body is read, and judged, even where none is needed; it may name what is not there.
+        statuses |= {404, 413, 415}
     if binding.operation.writes:
         statuses.add(409)
         # Something with a version may also move on between our own reading and writing.
