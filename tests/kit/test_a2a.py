@@ -186,7 +186,7 @@ async def test_a_call_beside_one_that_is_asked_something_is_not_taken_for_the_an
     assert [type(one).__name__ for one in both] == ["RemoteAnswer", RemoteAsks.__name__]
 
 
-async def test_a_task_that_the_remote_no_longer_knows_is_told_and_forgotten(remote: A2aAgentTool, there: A2A) -> None:
+async def test_a_task_that_somebody_ended_there_is_told_and_forgotten(remote: A2aAgentTool, there: A2A) -> None:
     ctx = in_task()
     asked = await remote.ask(ctx, "tck-multi-turn")
     there.call("CancelTask", {"id": asked.task_id})
@@ -194,7 +194,7 @@ async def test_a_task_that_the_remote_no_longer_knows_is_told_and_forgotten(remo
     refused = await remote.call({"message": "done"}, ctx)
     anew = await remote.call({"message": "tck-artifact-text"}, ctx)
 
-    assert (refused.code, refused.details["reason"]) == ("UPSTREAM_FAILED", "REMOTE_REFUSED")
+    assert (refused.code, refused.details["reason"]) == ("UPSTREAM_FAILED", "REMOTE_CANCELLED")
     assert not anew.is_error
 
 

@@ -1,5 +1,6 @@
 """Another agent that is down, slow, broken or hostile, played by a script."""
 
+import gzip
 from collections.abc import Iterator
 from typing import Any
 
@@ -171,6 +172,40 @@ async def test_a_repetition_of_a_call_that_was_cut_off_has_the_same_key(web: Web
 
     keys = [seen.headers["idempotency-key"] for seen in web.seen if seen.body]
     assert keys[0] == keys[1] != keys[2]
+
+
+def rpc_error(code: int) -> Reply:
+    return answer(200, {"jsonrpc": "2.0", "id": "1", "error": {"code": code, "message": "no"}})
+
+
+async def test_an_answer_that_had_arrived_after_all_is_not_lost(web: Web) -> None:
+    ctx = ToolContext(task_id="t-1", state=State(InMemoryState()))
+    await ask(web, card(web.url), result({"task": task("INPUT_REQUIRED")}), ctx=ctx)
+    await ask(web, card(web.url), drop, ctx=ctx)
+
+    done = await ask(web, card(web.url), rpc_error(-32004), result(task("WORKING")), result(task("COMPLETED")), ctx=ctx)
+
+    assert done.output == {"state": "completed"}
+
+
+async def test_a_task_that_the_remote_does_not_know_is_told_and_the_next_call_begins_anew(web: Web) -> None:
+    ctx = ToolContext(task_id="t-1", state=State(InMemoryState()))
+    await ask(web, card(web.url), result({"task": task("INPUT_REQUIRED")}), ctx=ctx)
+
+    lost = await ask(web, card(web.url), rpc_error(-32001), rpc_error(-32001), ctx=ctx)
+    await ask(web, card(web.url), result({"task": task("COMPLETED")}), ctx=ctx)
+
+    assert failed(lost) == ("UPSTREAM_FAILED", "REMOTE_REFUSED")
+    assert {"taskId", "contextId"} & set(web.seen[-1].body["params"]["message"]) == set()
+
+
+async def test_a_packed_answer_is_not_unpacked(web: Web) -> None:
+    packed = gzip.compress(b" " * 10_000_000)
+
+    found = await ask(web, card(web.url), answer(200, packed, content_encoding="gzip"))
+
+    assert failed(found) == ("UPSTREAM_FAILED", "REMOTE_MALFORMED")
+    assert web.seen[-1].headers["accept-encoding"] == "identity"
 
 
 async def test_parts_keep_their_labels_on_the_way_there_and_back(web: Web) -> None:

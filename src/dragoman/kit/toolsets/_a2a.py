@@ -24,7 +24,7 @@ from dragoman.kit._tool import Tool, ToolContext, ToolResult
 from dragoman.kit._validation import field_errors
 from dragoman.kit.toolsets._a2a_answer import RemoteAnswer
 from dragoman.kit.toolsets._a2a_line import A2aLine, TaskGone
-from dragoman.kit.toolsets._a2a_wire import Card, Interface, WireAnswer, written_parts
+from dragoman.kit.toolsets._a2a_wire import Card, Interface, WireAnswer, WireTask, written_parts
 
 Headers: TypeAlias = Mapping[str, str] | Callable[[ToolContext], Mapping[str, str] | Awaitable[Mapping[str, str]]]
 _WELL_KNOWN: Final = "/.well-known/agent-card.json"
@@ -126,14 +126,14 @@ class A2aAgentTool(Tool):
         return answer.to_result()
 
     async def read_card(self) -> Card:
-        """What the agent says of itself.
+        """What the agent says of itself, to one who calls for nobody: headers that a function makes are not sent.
 
         Raises:
             RemoteUnavailable: it does not answer.
             RemoteFailed: there is no card.
         """
         try:
-            async with asyncio.timeout(self._timeout_s), self._line(ToolContext()) as line:
+            async with asyncio.timeout(self._timeout_s), self._line(None) as line:
                 return await line.read_card(self._card_url)
         except TimeoutError:
             raise RemoteUnavailable(self.name, "timeout") from None
@@ -149,9 +149,13 @@ class A2aAgentTool(Tool):
         return ToolResult.success(answer.to_output())
 
     @asynccontextmanager
-    async def _line(self, ctx: ToolContext) -> AsyncGenerator[A2aLine]:
-        given = self._headers(ctx) if callable(self._headers) else self._headers
-        headers = await given if inspect.isawaitable(given) else given
+    async def _line(self, ctx: ToolContext | None) -> AsyncGenerator[A2aLine]:
+        headers: Mapping[str, str] = {}
+        if not callable(self._headers):
+            headers = self._headers
+        elif ctx is not None:
+            made = self._headers(ctx)
+            headers = await made if inspect.isawaitable(made) else made
         async with _httpx().AsyncClient() as http:
             yield A2aLine(http, self.name, headers=headers, max_answer_bytes=self._max_bytes)
 
@@ -191,7 +195,10 @@ class A2aAgentTool(Tool):
         context_id = place.context_id or await ctx.state.session().load(self._key, str)
         message |= {"contextId": context_id} if context_id else {}
         message |= {"taskId": place.task_id} if place.task_id else {}
-        answer = await line.send(there, message, key=key)
+        try:
+            answer = await line.send(there, message, key=key)
+        except TaskGone as gone:
+            answer = WireAnswer(task=await _moved_on(line, there, place, gone))
         told = answer.task or answer.message
         kept = _Bookmark(
             task_id=answer.task.id if answer.task else None,
@@ -235,6 +242,14 @@ class A2aAgentTool(Tool):
     @property
     def _key(self) -> str:
         return f"a2a.{self.name}"
+
+
+async def _moved_on(line: A2aLine, there: Interface, place: _Bookmark, gone: TaskGone) -> WireTask:
+    """The task that takes no answer: one whose receipt was lost has reached it already, or somebody ended it."""
+    task = None if place.task_id is None else await line.get(there, place.task_id)
+    if task is None or task.state is TaskState.INPUT_REQUIRED:
+        raise gone
+    return task
 
 
 async def _call_off(line: A2aLine, there: Interface, opening: asyncio.Future[WireAnswer]) -> None:

@@ -25,7 +25,7 @@ _GONE: Final = (-32001, -32004)
 
 
 class TaskGone(RemoteFailed):
-    """The agent does not know the task or the conversation any more, or it has closed them."""
+    """The agent does not know the task or the conversation any more, or takes no message for it as it stands."""
 
 
 class A2aLine:
@@ -38,7 +38,9 @@ class A2aLine:
         self, http: "httpx.AsyncClient", agent: str, *, headers: Mapping[str, str], max_answer_bytes: int
     ) -> None:
         self._http, self._agent = http, agent
-        self._headers, self._max_bytes = {**headers, "A2A-Version": "1.0"}, max_answer_bytes
+        # Nothing packed, so that a small answer cannot become a large one here.
+        self._headers = {**headers, "A2A-Version": "1.0", "Accept-Encoding": "identity"}
+        self._max_bytes = max_answer_bytes
 
     async def read_card(self, url: str) -> Card:
         """Its card.
@@ -136,7 +138,7 @@ class A2aLine:
                 method, url, json=body, headers=self._headers | (headers or {}), timeout=timeout_s
             ) as response:
                 read = bytearray()
-                async for chunk in response.aiter_bytes():
+                async for chunk in response.aiter_raw():
                     read += chunk
                     if len(read) > self._max_bytes:
                         raise RemoteFailed(
