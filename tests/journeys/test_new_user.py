@@ -51,6 +51,8 @@ def test_the_banner_has_an_address_and_a_token_that_work_and_commands_that_can_b
 
     assert (me["tenant"], me["subject"], me["roles"]) == ("demo", "admin", ["super_admin"])
     assert json.loads(answer.stdout)["data"] == me
+    snippet = json.loads(next(line for line in said if line.startswith('  {"mcpServers"')))["mcpServers"]["dragoman"]
+    assert (snippet["url"], snippet["headers"]) == (f"{url}/mcp", {"Authorization": f"Bearer {token}"})
     # Its data is not where the command line would look for it.
     assert f"export DRAGOMAN_URL={url}" in said
 

@@ -24,12 +24,18 @@ class Mcp:
 
     opened: ClassVar[list[httpx.Client]] = []
 
-    def __init__(self, server: Server, **who: Any) -> None:
-        self.http = server.client(server.token(**who))
+    def __init__(self, server: Server, *, keys_of: Server | None = None, **who: Any) -> None:
+        self.http = server.client((keys_of or server).token(**who))
         self.opened.append(self.http)
 
     def post(
-        self, method: str, params: dict[str, Any] | None = None, *, era: str = MODERN, capabilities: Any = None
+        self,
+        method: str,
+        params: dict[str, Any] | None = None,
+        *,
+        era: str = MODERN,
+        capabilities: Any = None,
+        **changed: str,
     ) -> httpx.Response:
         """Send one request."""
         given = dict(params or {})
@@ -44,6 +50,7 @@ class Mcp:
                 f"{_META}clientCapabilities": capabilities or {},
             } | given.get("_meta", {})
         body = {"jsonrpc": "2.0", "id": 7, "method": method, "params": given}
+        headers |= {name.replace("_", "-"): value for name, value in changed.items()}
         return self.http.post("/mcp", json=body, headers=headers)
 
     def ask(self, method: str, params: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:

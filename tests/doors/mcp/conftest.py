@@ -7,7 +7,10 @@ import pytest
 from tests.doors.mcp.calling import Mcp
 from tests.doors.rest.calling import new_tenant
 from tests.harness import Server
+from tests.tenants import beside
 
+# A server finds the agents of its tests as they find ours.
+TREE = os.pathsep.join(filter(None, [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH")]))
 EXAMPLE = str(Path(__file__).parents[3] / "examples" / "conformance")
 
 
@@ -16,6 +19,13 @@ def spoken() -> Iterator[Server]:
     """A server with the conformance agent."""
     path = os.pathsep.join(filter(None, [EXAMPLE, os.environ.get("PYTHONPATH")]))
     with Server({"DRAGOMAN_AGENT": "agent:agent", "PYTHONPATH": path}) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def jobs(spoken: Server) -> Iterator[Server]:
+    """A server beside it, with an agent that has tools."""
+    with Server(beside(spoken) | {"DRAGOMAN_AGENT": "tests.doors.mcp.tool_agent:agent", "PYTHONPATH": TREE}) as running:
         yield running
 
 

@@ -1,4 +1,8 @@
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -152,3 +156,21 @@ def test_metadata_names_the_issuer_that_is_configured(spoken: Server) -> None:
         document = httpx.get(f"{running.url}{METADATA}/mcp").json()
 
     assert document["authorization_servers"] == [issuer.url]
+
+
+def test_without_the_extra_the_address_says_what_to_install(spoken: Server, tmp_path: Path) -> None:
+    (tmp_path / "mcp.py").write_text("raise ImportError('not installed')")
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    with Server(beside(spoken) | {"PYTHONPATH": path}) as bare:
+        answer = Mcp(spoken, role="super_admin").http.post(f"{bare.url}/mcp", json={"id": 7}, headers=ACCEPTS)
+
+    assert answer.status_code == 503
+    assert answer.json()["error"]["data"]["code"] == "EXTRA_MISSING"
+    assert "dragoman[mcp]" in answer.json()["error"]["message"]
+
+
+def test_a_server_that_nobody_asks_over_mcp_does_not_load_the_sdk() -> None:
+    """It is 19 MB."""
+    code = "import dragoman.app.serving, sys; sys.exit('mcp' in sys.modules or 'mcp_types' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0

@@ -141,6 +141,28 @@ def test_a_question_that_is_declined_ends_the_task_and_one_that_is_put_aside_wai
     assert get(mcp, task_id)["status"] == "cancelled"
 
 
+def test_a_long_operation_is_a_task_for_those_who_know_tasks_and_has_its_own_output(mcp: Mcp) -> None:
+    """There is no remote, so it fails; and what is wrong with its arguments is said before there is a task."""
+    handle = mcp.call("knowledge_sync", {}, capabilities=DECLARES)
+    at_once = mcp.call("knowledge_sync", {})
+    wrong = mcp.call("knowledge_sync", {"colour": "red"}, capabilities=DECLARES)
+
+    ended = rested(mcp, handle["taskId"])
+    assert handle["resultType"] == "task"
+    assert ended["result"]["isError"] is at_once["isError"] is True
+    errors = [answer["structuredContent"]["error"]["code"] for answer in (ended["result"], at_once)]
+    assert errors[0] == errors[1]
+    assert wrong["structuredContent"]["error"]["code"] == "INVALID_PARAMS"
+
+
+def test_a_task_that_ran_a_named_tool_shows_that_tools_output(mcp: Mcp) -> None:
+    part = {"data": {"tool": "identity_show", "arguments": {}}}
+    message = {"role": "ROLE_USER", "messageId": "m", "parts": [part]}
+    task_id = over_a2a(mcp, "SendMessage", {"message": message})["result"]["task"]["id"]
+
+    assert get(mcp, task_id)["result"]["structuredContent"] == mcp.call("identity_show")["structuredContent"]
+
+
 def test_one_task_is_the_same_on_both_doors(mcp: Mcp) -> None:
     """Begun here it is cancelled there, and begun there it is read and answered here, under the same id."""
     ours = begun(mcp, "tck-input-required")
@@ -178,12 +200,11 @@ def test_the_extension_is_for_those_who_declare_it_and_name_the_task_to_proxies(
     more = {"inputResponses": {}} if method == "tasks/update" else {}
 
     undeclared = mcp.error(method, {"taskId": MISSING, **more})
-    mcp.http.headers["mcp-name"] = "something-else"
-    mismatched = mcp.post(method, {"taskId": MISSING, **more}, capabilities=DECLARES)
+    mismatched = mcp.error(method, {"taskId": MISSING, **more}, capabilities=DECLARES, mcp_name="another")
 
     assert undeclared["code"] == -32021
     assert TASKS in undeclared["data"]["requiredCapabilities"]["extensions"]
-    assert mismatched.status_code >= 400 or mismatched.json()["error"]["code"] == -32602
+    assert mismatched["code"] == -32020
 
 
 def test_the_older_methods_of_tasks_are_not_there(mcp: Mcp) -> None:

@@ -1,11 +1,12 @@
+import json
 from uuid import uuid4
 
 import pytest
 
-from tests.backstage import sql
+from tests.backstage import connect, locked, sql
 from tests.doors.mcp.calling import MODERN, OLD, OLDER, Mcp, official
 from tests.doors.rest.calling import new_tenant
-from tests.harness import Server
+from tests.harness import Server, wait_for
 
 pytestmark = pytest.mark.anyio
 ERAS = (OLD, OLDER, MODERN)
@@ -151,3 +152,44 @@ def test_nothing_of_another_tenant_can_be_seen(mcp: Mcp, rival: Mcp) -> None:
 
     codes = {answer["structuredContent"]["error"]["code"] for answer in (foreign, missing)}
     assert codes == {"NOT_FOUND"}
+
+
+def test_tools_of_the_agent_are_tools_with_their_own_schemas(spoken: Server, jobs: Server) -> None:
+    caller = Mcp(jobs, keys_of=spoken, role="super_admin")
+
+    tools = {tool["name"]: tool for tool in caller.ask("tools/list")["tools"]}
+    greeted = caller.call("greet", {"name": "Ada"})
+    computed = caller.call("slow_compute", {"seconds": 0, "label": "at once"})
+    wrong = caller.call("greet", {"nom": "Ada"})
+    failed = caller.call("failing_job")
+    crashed = caller.call("protocol_error_job")
+
+    assert {"greet", "slow_compute", "jobs", "identity_show"} <= set(tools)
+    assert tools["greet"]["inputSchema"]["required"] == ["name"]
+    assert tools["greet"]["annotations"]["readOnlyHint"] is True
+    assert greeted["content"] == [{"type": "text", "text": "Hello, Ada!"}]
+    assert computed["structuredContent"] == {"label": "at once"}
+    assert wrong["structuredContent"]["error"]["code"] == "INVALID_PARAMS"
+    assert failed["isError"] is crashed["isError"] is True
+    assert "secret" not in str(crashed)
+
+
+def test_a_write_is_done_although_its_client_has_left_in_its_middle(spoken: Server, mcp: Mcp) -> None:
+    taken = slug()
+    given = {"name": "tenant_create", "arguments": {"name": "Left", "slug": taken, "idempotency_key": uuid4().hex}}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": given}).encode()
+    head = (
+        f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {spoken.token(role='super_admin')}\r\n"
+        "Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n"
+        f"MCP-Protocol-Version: 2025-11-25\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    waiting = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%idempotency_keys%'"
+    mcp.ask("tools/list")
+
+    with locked(spoken, "idempotency_keys"):
+        with connect(spoken) as wire:
+            wire.sendall(head.encode() + body)
+            wait_for(lambda: sql(spoken, waiting), "the write to be under way")
+        mcp.ask("tools/list")
+
+    wait_for(lambda: sql(spoken, "SELECT FROM tenants WHERE slug = $1", taken), "the tenant")

@@ -20,7 +20,7 @@ async def call_operation(
     """Run an operation, and tell `progress` how far it is; whatever goes wrong with it is a result that says so."""
     try:
         arguments = dict(given)
-        key = _read_key(tool, arguments, meta)
+        key = read_key(tool, arguments, meta)
         read = read_arguments(tool.operation.input, arguments)
         with progress_to(progress) if progress is not None else nullcontext():
             output = await gate.run(tool.operation, caller, read, idempotency_key=key)
@@ -33,8 +33,12 @@ async def call_operation(
     )
 
 
-def _read_key(tool: OperationTool, arguments: Json, meta: Json) -> str | None:
-    """The idempotency key, from the argument that models see or the meta that programs set."""
+def read_key(tool: OperationTool, arguments: Json, meta: Json) -> str | None:
+    """The idempotency key, from the argument that models see, which is taken out, or the meta that programs set.
+
+    Raises:
+        InvalidInput: it is no text, or the two are not the same.
+    """
     given: list[Any] = [meta[KEY_META]] if KEY_META in meta else []
     if tool.takes_key and KEY_ARGUMENT in arguments:
         given.append(arguments.pop(KEY_ARGUMENT))

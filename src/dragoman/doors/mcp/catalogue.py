@@ -1,4 +1,4 @@
-"""The tools that there are: one for each operation, one for each skill of the agent that is served."""
+"""The tools that there are: one for each operation, one for each skill and each tool of the agent that is served."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -125,7 +125,39 @@ class SkillTool:
         }
 
 
-AnyTool = OperationTool | SkillTool
+@dataclass(frozen=True)
+class AgentTool:
+    """A tool of one of the agent's skills; its work is a task, too."""
+
+    tool: kit.Tool
+
+    @property
+    def name(self) -> str:
+        """By which it is called."""
+        return self.tool.name
+
+    @property
+    def passage(self) -> Passage:
+        """What its caller must be allowed."""
+        return SEND_MESSAGE
+
+    @cached_property
+    def shown(self) -> Json:
+        """As it is listed."""
+        hints = self.tool.annotations
+        return {
+            "name": self.name,
+            "description": self.tool.description,
+            "inputSchema": {"type": "object"} | self.tool.input_schema,
+            "annotations": {
+                "readOnlyHint": hints.read_only,
+                "destructiveHint": hints.destructive,
+                "idempotentHint": hints.idempotent,
+            },
+        }
+
+
+AnyTool = OperationTool | SkillTool | AgentTool
 
 
 class Catalogue:
@@ -138,10 +170,13 @@ class Catalogue:
         *,
         may: Callable[[Caller, AnyOperation | Passage], bool],
     ) -> None:
-        tools: list[AnyTool] = [OperationTool(operation) for operation in operations]
-        taken = {tool.name for tool in tools}
-        tools += [SkillTool(skill) for skill in (agent.skills if agent else ()) if skill.id not in taken]
-        self._tools = {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}
+        skills = agent.skills if agent else ()
+        # Where names are the same, what stands further down is what is called: the server's own.
+        tools: list[AnyTool] = [AgentTool(tool) for skill in skills for tool in skill.tools]
+        tools += [SkillTool(skill) for skill in skills]
+        tools += [OperationTool(operation) for operation in operations]
+        named = {tool.name: tool for tool in tools}
+        self._tools = dict(sorted(named.items()))
         self.may = may
         self._listed: dict[tuple[object, ...], list[Json]] = {}
 

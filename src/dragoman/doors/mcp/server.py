@@ -12,12 +12,12 @@ from mcp_types import CallToolRequestParams, PaginatedRequestParams
 from dragoman import __version__
 from dragoman.doors.mcp.calls import call_operation
 from dragoman.doors.mcp.catalogue import OperationTool
-from dragoman.doors.mcp.extension import TasksExtension
+from dragoman.doors.mcp.extension import TasksExtension, declares_tasks
 from dragoman.doors.mcp.methods import Context, add, listener, refuse_cursor, require_caller
 from dragoman.doors.mcp.offer import Offer
 from dragoman.doors.mcp.prompts import Prompts
 from dragoman.doors.mcp.resources import Resources
-from dragoman.doors.mcp.skills import Skills
+from dragoman.doors.mcp.task_tools import TaskTools
 from dragoman.doors.mcp.wire import INVALID_PARAMS, Json
 
 # Lists differ from caller to caller, and change only with a release or a policy.
@@ -63,7 +63,7 @@ class Tools:
 
     def __init__(self, offer: Offer) -> None:
         self._offer = offer
-        self._skills = Skills(offer)
+        self._task_tools = TaskTools(offer)
 
     async def list(self, ctx: Context, params: PaginatedRequestParams) -> Json:
         """All of them, on one page."""
@@ -76,11 +76,11 @@ class Tools:
         tool = self._offer.catalogue.find(params.name)
         if tool is None:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name[:200]}")
-        if isinstance(tool, OperationTool):
+        if isinstance(tool, OperationTool) and not (tool.operation.long and declares_tasks(ctx)):
             given, meta = params.arguments or {}, dict[str, Any](ctx.meta or {})
             progress = listener(ctx)
             return await call_operation(self._offer.gate, require_caller(), tool, given, meta=meta, progress=progress)
-        return await self._skills.call(ctx, tool, params)
+        return await self._task_tools.call(ctx, tool, params)
 
 
 def _no_schema(_: str) -> Mapping[str, Any] | None:

@@ -1,11 +1,11 @@
 """A task as MCP shows it: as the result of the tool that began it, and as the tasks extension has it."""
 
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import orjson
 
-from dragoman.doors.mcp.wire import INTERNAL_ERROR, Json
+from dragoman.doors.mcp.wire import INTERNAL_ERROR, Json, succeeded
 from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.models import Task
 
@@ -27,7 +27,9 @@ _STATUS: Final[dict[State, str]] = {
 
 
 def task_result(task: Task) -> Json:
-    """How the task stands, as the result of a tool."""
+    """How the task stands, as the result of a tool; a task that ran a named tool has that tool's output."""
+    if (output := _output(task)) is not None:
+        return succeeded(orjson.dumps(output).decode(), output)
     shown: Json = {"task_id": str(task.id), "state": task.state.value, "text": spoken(task), "artifacts": []}
     content: list[Json] = [{"type": "text", "text": shown["text"]}] if shown["text"] else []
     for artifact in task.artifacts:
@@ -114,6 +116,17 @@ def _error(task: Task) -> Json | None:
     return unknown | (task.error or {})
 
 
+def _output(task: Task) -> Json | None:
+    """What came of the tool that the first message names, when it is an object."""
+    parts: list[Json] = task.history[0]["parts"] if task.history else []
+    named = next((part["data"].get("tool") for part in parts if isinstance(part.get("data"), dict)), None)
+    made = task.artifacts[0] if task.state is State.SUCCEEDED and len(task.artifacts) == 1 else None
+    if named is None or made is None or made["name"] != named:
+        return None
+    output: Any = made["parts"][0].get("data")
+    return cast("Json", output) if isinstance(output, dict) else None
+
+
 def _crashed(task: Task) -> bool:
     return task.state in (State.FAILED, State.DEAD_LETTER) and (task.error or {}).get("code") == "INTERNAL_ERROR"
 
@@ -125,7 +138,8 @@ def _content(part: Json) -> Json:
         case "file":
             return _file(part)
         case _:
-            return {"type": "text", "text": orjson.dumps(part.get("data", part)).decode()}
+            data: Any = part.get("data", part)
+            return {"type": "text", "text": data if isinstance(data, str) else orjson.dumps(data).decode()}
 
 
 def _file(part: Json) -> Json:

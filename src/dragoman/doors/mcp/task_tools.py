@@ -1,4 +1,4 @@
-"""A skill as a tool: its work is a task of the core, whoever waits for it and however."""
+"""Tools whose work is a task of the core, whoever waits for it and however: skills, and operations that take long."""
 
 from contextlib import aclosing
 from dataclasses import replace
@@ -8,10 +8,10 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolRequestParams
 from pydantic import Field
 
-from dragoman.arguments import read_arguments
+from dragoman.arguments import check_values, read_arguments
 from dragoman.context import Caller
-from dragoman.doors.mcp.calls import KEY_META
-from dragoman.doors.mcp.catalogue import SkillTool
+from dragoman.doors.mcp.calls import KEY_META, read_key
+from dragoman.doors.mcp.catalogue import AgentTool, AnyTool, OperationTool, SkillTool
 from dragoman.doors.mcp.extension import declares_tasks, takes_questions
 from dragoman.doors.mcp.methods import Context, listener, require_caller
 from dragoman.doors.mcp.offer import Offer
@@ -50,45 +50,38 @@ class SkillCall(Input):
         return parts
 
 
-class Skills:
-    """Calls skills for clients of every kind.
+class TaskTools:
+    """Calls them for clients of every kind.
 
-    One that declares the tasks extension gets the task at once. Any other waits; when the task asks something, it gets
-    the question in the way that it can take: to be asked and to call again, or as a result that says so.
+    One that declares the tasks extension gets the task at once, unless the tool only reads. Any other waits; when the
+    task asks something, it gets the question in the way that it can take: to be asked and to call again, or as a result
+    that says so.
     """
 
     def __init__(self, offer: Offer) -> None:
         self._offer = offer
 
-    async def call(self, ctx: Context, tool: SkillTool, params: CallToolRequestParams) -> Json:
+    async def call(self, ctx: Context, tool: AnyTool, params: CallToolRequestParams) -> Json:
         """Begin a task, or go on with one."""
         caller = require_caller()
         try:
-            await self._offer.gate.enter(SEND_MESSAGE, caller)
-            incoming = self._answer(params) or self._begin(tool, params, ctx)
-            task = await self._send(ctx, caller, incoming)
+            if not isinstance(tool, OperationTool):  # whether an operation may be run is found out when it is
+                await self._offer.gate.enter(SEND_MESSAGE, caller)
+            incoming = self._answer(params) or _begin(tool, dict(params.arguments or {}), dict(ctx.meta or {}))
+            as_task = declares_tasks(ctx) and not _only_reads(tool)
+            task = await self._send(ctx, caller, incoming, as_task=as_task)
         except (TaskBusy, TaskClosed) as error:
             if params.request_state is not None:
                 raise MCPError(INVALID_PARAMS, "this requestState was used", {"reason": "used_request_state"}) from None
             return failed(error)
         except DragomanError as error:
             return failed(error)
-        if declares_tasks(ctx):
+        if as_task:
             return {"resultType": "task"} | task_json(task)
         if task.state is State.INPUT_REQUIRED and takes_questions(ctx):
             state = f"{task.id} {task.seq}"
             return {"resultType": "input_required", "inputRequests": input_requests(task), "requestState": state}
         return task_result(task)
-
-    def _begin(self, tool: SkillTool, params: CallToolRequestParams, ctx: Context) -> Incoming:
-        given = read_arguments(SkillCall, params.arguments or {})
-        meta: Json = dict(ctx.meta or {})
-        return Incoming(
-            message={"id": new_text_id(), "role": "user", "parts": given.parts},
-            task_ref=given.task_id,
-            skill=tool.skill.id,
-            idempotency_key=given.idempotency_key or meta.get(KEY_META),
-        )
 
     def _answer(self, params: CallToolRequestParams) -> Incoming | None:
         """The answer to what a task asked, when this call repeats one that was answered with a question."""
@@ -109,9 +102,9 @@ class Skills:
             seen=int(seq),
         )
 
-    async def _send(self, ctx: Context, caller: Caller, incoming: Incoming) -> Task:
+    async def _send(self, ctx: Context, caller: Caller, incoming: Incoming, *, as_task: bool) -> Task:
         tasks, tell = self._offer.tasks, listener(ctx)
-        if declares_tasks(ctx):
+        if as_task:
             return await tasks.send(caller, replace(incoming, wait_s=0))
         if tell is None:
             return await tasks.send(caller, incoming)
@@ -121,3 +114,26 @@ class Skills:
                 if happening is not None and happening.body["kind"] == "progress":
                     await tell(happening.body["text"], happening.body.get("percent"))
         return await tasks.get(caller, str(task.id))
+
+
+def _only_reads(tool: AnyTool) -> bool:
+    """Whether its result is all that anybody wants of it: then it is given at once."""
+    return isinstance(tool, AgentTool) and tool.tool.annotations.read_only
+
+
+def _begin(tool: AnyTool, arguments: Json, meta: Json) -> Incoming:
+    """The message that asks for the work of a tool."""
+    if isinstance(tool, SkillTool):
+        given = read_arguments(SkillCall, arguments)
+        key = given.idempotency_key or meta.get(KEY_META)
+        message = {"id": new_text_id(), "role": "user", "parts": given.parts}
+        return Incoming(message=message, task_ref=given.task_id, skill=tool.skill.id, idempotency_key=key)
+    key = meta.get(KEY_META)
+    if isinstance(tool, OperationTool):
+        key = read_key(tool, arguments, meta)
+        read_arguments(tool.operation.input, arguments)
+    else:
+        check_values(arguments)
+    named = {"tool": tool.name, "arguments": arguments}
+    message = {"id": new_text_id(), "role": "user", "parts": [{"kind": "data", "data": named}]}
+    return Incoming(message=message, idempotency_key=key)
