@@ -39,6 +39,7 @@ def build_mcp(
         # Every process of the installation must be able to open what another has sealed.
         state_key=hmac.digest(keyring.pepper, b"mcp request state", "sha256"),
         max_body_bytes=settings.max_body_bytes,
+        timeout_s=settings.request_timeout_s,
     )
     metadata = Metadata(
         issuer=settings.issuer if settings.external_issuer else None,

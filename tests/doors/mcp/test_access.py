@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.backstage import exchange
+from tests.backstage import exchange, locked
 from tests.doors.mcp.calling import ACCEPTS, MODERN, OLD, Mcp, read
 from tests.harness import Server
 from tests.issuers import ExternalIssuer
@@ -121,7 +121,8 @@ def test_another_media_type_is_refused(mcp: Mcp) -> None:
 
 @pytest.fixture(scope="module")
 def strict() -> Iterator[Server]:
-    with Server({"DRAGOMAN_LIMITS__USER_PER_MIN": "3", "DRAGOMAN_MAX_BODY_BYTES": "2000"}) as running:
+    settings = {"LIMITS__USER_PER_MIN": "3", "MAX_BODY_BYTES": "2000", "REQUEST_TIMEOUT_S": "1"}
+    with Server({f"DRAGOMAN_{name}": value for name, value in settings.items()}) as running:
         yield running
 
 
@@ -141,6 +142,17 @@ def test_over_the_limit_http_says_when_to_come_back_and_the_body_says_it_to_the_
     assert error["data"]["code"] == "RATE_LIMITED"
     assert error["data"]["retry_after_s"] > 0
     assert eager.post("tools/list", era=era).status_code == 200
+
+
+@pytest.mark.parametrize("era", [OLD, MODERN])
+def test_an_operation_has_as_long_as_any_request(strict: Server, era: str) -> None:
+    patient = Mcp(strict, user=f"patient-{era}")
+    patient.ask("tools/list", era=era)
+
+    with locked(strict, "audit_records"):
+        answer = patient.post("tools/call", {"name": "audit_list", "arguments": {}}, era=era)
+
+    assert "TIMEOUT" in answer.text
 
 
 def test_a_body_over_the_cap_is_refused(strict: Server) -> None:

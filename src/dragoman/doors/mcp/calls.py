@@ -1,31 +1,37 @@
 """A tool call: read the arguments, ask the gate, show the result."""
 
+import asyncio
 from contextlib import nullcontext
 from typing import Any, Final
 
 from dragoman.arguments import read_arguments
 from dragoman.context import Caller, Progress, current_request, progress_to
 from dragoman.doors.mcp.catalogue import KEY_ARGUMENT, OperationTool
+from dragoman.doors.mcp.offer import Offer
 from dragoman.doors.mcp.wire import Json, failed, succeeded
-from dragoman.errors import DragomanError, InvalidInput
-from dragoman.gate import Gate
+from dragoman.errors import DragomanError, InvalidInput, TimedOut
 
 KEY_META: Final = "dragoman/idempotencyKey"
 REPLAYED_META: Final = "dragoman/replayed"
 
 
 async def call_operation(
-    gate: Gate, caller: Caller, tool: OperationTool, given: Json, *, meta: Json, progress: Progress | None = None
+    offer: Offer, caller: Caller, tool: OperationTool, given: Json, *, meta: Json, progress: Progress | None = None
 ) -> Json:
     """Run an operation, and tell `progress` how far it is; whatever goes wrong with it is a result that says so."""
+    # The edge times a request until its response begins, and here that may be long before there is a result.
+    timeout_s = None if tool.operation.long else offer.timeout_s
     try:
         arguments = dict(given)
         key = read_key(tool, arguments, meta)
         read = read_arguments(tool.operation.input, arguments)
         with progress_to(progress) if progress is not None else nullcontext():
-            output = await gate.run(tool.operation, caller, read, idempotency_key=key)
+            async with asyncio.timeout(timeout_s):
+                output = await offer.gate.run(tool.operation, caller, read, idempotency_key=key)
     except DragomanError as error:
         return failed(error)
+    except TimeoutError:
+        return failed(TimedOut(after_s=offer.timeout_s))
     return succeeded(
         output.model_dump_json(),
         output.model_dump(mode="json"),

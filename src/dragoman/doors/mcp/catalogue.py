@@ -28,6 +28,7 @@ _SKILL_INPUT: Final[Json] = {
         "text": {"type": "string", "description": "What is wanted, or the answer to what was asked."},
         "data": {"type": "object", "description": "The same for programs."},
         "task_id": {"type": "string", "description": "The task to go on with, when it has asked something."},
+        KEY_ARGUMENT: _KEY_SCHEMA,
     },
 }
 _SKILL_OUTPUT: Final[Json] = {

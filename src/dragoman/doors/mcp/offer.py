@@ -9,10 +9,14 @@ from dragoman.services.tasks.ports import Tasks
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Tools, and the tasks that some of them begin; `state_key` seals what clients carry from call to call."""
+    """Tools, and the tasks that some of them begin.
+
+    `state_key` seals what clients carry from call to call. An operation may take `timeout_s`, unless it is a long one.
+    """
 
     gate: Gate
     tasks: Tasks
     catalogue: Catalogue
     state_key: bytes
     max_body_bytes: int
+    timeout_s: float

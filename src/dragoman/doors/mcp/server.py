@@ -79,7 +79,7 @@ class Tools:
         if isinstance(tool, OperationTool) and not (tool.operation.long and declares_tasks(ctx)):
             given, meta = params.arguments or {}, dict[str, Any](ctx.meta or {})
             progress = listener(ctx)
-            return await call_operation(self._offer.gate, require_caller(), tool, given, meta=meta, progress=progress)
+            return await call_operation(self._offer, require_caller(), tool, given, meta=meta, progress=progress)
         return await self._task_tools.call(ctx, tool, params)
 
 
