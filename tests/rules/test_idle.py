@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 # Each takes megabytes, and is needed by the first request that is about it.
-LATER = ("cedarpy", "a2a", "google.protobuf")
+LATER = ("cedarpy", "a2a", "google.protobuf", "mcp", "mcp_types")
 
 
 def test_the_server_imports_what_only_some_requests_need_with_the_first_of_them() -> None:

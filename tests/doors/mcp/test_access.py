@@ -1,6 +1,4 @@
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -179,10 +177,3 @@ def test_without_the_extra_the_address_says_what_to_install(spoken: Server, tmp_
     assert answer.status_code == 503
     assert answer.json()["error"]["data"]["code"] == "EXTRA_MISSING"
     assert "dragoman[mcp]" in answer.json()["error"]["message"]
-
-
-def test_a_server_that_nobody_asks_over_mcp_does_not_load_the_sdk() -> None:
-    """It is 19 MB."""
-    code = "import dragoman.app.serving, sys; sys.exit('mcp' in sys.modules or 'mcp_types' in sys.modules)"
-
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
