@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,7 @@ def test_sharing_that_was_prepared_too_late_is_refused(tmp_path: Path, monkeypat
 # It counts, says so, and stays alive until its standard input ends, so that its live gauges count too.
 CHILD = """
 import sys
+import threading
 from dragoman.infra.telemetry.metrics import Metrics
 from dragoman.infra.telemetry.process import ProcessSample
 n = int(sys.argv[1])
@@ -147,6 +149,7 @@ sys.stdin.read()
 
 SCRAPE = """
 import sys
+import threading
 from dragoman.infra.telemetry.metrics import Metrics
 sys.stdout.buffer.write(Metrics().render()[0])
 """
@@ -188,3 +191,20 @@ def scrape_elsewhere() -> dict[str, float]:
     """From a process that shares; this one imported prometheus_client long ago."""
     ran = subprocess.run([sys.executable, "-c", SCRAPE], stdout=subprocess.PIPE, text=True, check=True, timeout=30)
     return parse(ran.stdout)
+
+
+def test_what_threads_enter_at_once_is_counted_once() -> None:
+    metrics = Metrics()
+
+    def count() -> None:
+        for _ in range(500):
+            metrics.http.observe("GET", "/api/me", 200, 0.001)
+            metrics.render()
+
+    threads = [threading.Thread(target=count) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert scrape(metrics)['dragoman_http_requests_total{method="GET",route="/api/me",status="200"}'] == 1500

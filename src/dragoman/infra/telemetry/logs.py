@@ -230,7 +230,8 @@ def _add_request(event: dict[str, Any]) -> None:
     caller = request.caller
     if caller is not None:
         event["tenant"] = caller.tenant_slug
-        event["tenant_id"] = caller.tenant
+        # The driver's ids are no plain UUIDs, and the encoder would ask how to write each.
+        event["tenant_id"] = str(caller.tenant)
         event["subject"] = caller.subject
     span = request.span
     if span is not None and span.trace_id:

@@ -5,6 +5,7 @@ Label values are bounded: route templates, operation names and the names our cod
 """
 
 import os
+from functools import partial
 from typing import Final
 
 from prometheus_client import (
@@ -19,6 +20,7 @@ from prometheus_client import (
     values,
 )
 
+from dragoman.infra.telemetry.ledger import Ledger
 from dragoman.infra.telemetry.multiprocess import VARIABLE
 from dragoman.infra.telemetry.process import ProcessSample
 from dragoman.infra.telemetry.push_metrics import PushMetrics
@@ -36,7 +38,8 @@ BREAKER_STATES: Final = {"closed": 0, "half-open": 1, "open": 2}
 class HttpMetrics:
     """Requests by route template: how many, how long, how many at this moment."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, ledger: Ledger) -> None:
+        self._ledger = ledger
         self._requests = Counter(
             "dragoman_http_requests_total", "Finished requests.", ("method", "route", "status"), registry=registry
         )
@@ -53,6 +56,9 @@ class HttpMetrics:
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one finished request. `route` is the template (`/v1/memory/{id}`), empty when nothing matched."""
+        self._ledger.note(partial(self._observe, method, route, status, seconds))
+
+    def _observe(self, method: str, route: str, status: int, seconds: float) -> None:
         children = self._children.get((method, route, status))
         if children is None:
             children = self._child(method, route, status)
@@ -72,7 +78,8 @@ class HttpMetrics:
 class OperationMetrics:
     """Operations through the gate, whatever the door."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, ledger: Ledger) -> None:
+        self._ledger = ledger
         self._count = Counter(
             "dragoman_operations_total", "Operations run.", ("operation", "skill", "outcome"), registry=registry
         )
@@ -87,6 +94,9 @@ class OperationMetrics:
 
     def observe(self, operation: str, skill: str, outcome: str, seconds: float) -> None:
         """Count one run; `outcome` is "ok" or the code of its error."""
+        self._ledger.note(partial(self._observe, operation, skill, outcome, seconds))
+
+    def _observe(self, operation: str, skill: str, outcome: str, seconds: float) -> None:
         children = self._children.get((operation, outcome))
         if children is None:
             children = (self._count.labels(operation, skill, outcome), self._seconds.labels(skill, operation))
@@ -98,7 +108,8 @@ class OperationMetrics:
 class LimitMetrics:
     """Rate limits: who was sent away, and how full the limits are."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, ledger: Ledger) -> None:
+        self._ledger = ledger
         self._limited = Counter(
             "dragoman_rate_limited_total",
             "Requests refused by a rate limit.",
@@ -129,6 +140,9 @@ class LimitMetrics:
 
     def used(self, limit: str, ratio: float) -> None:
         """Note how much of a limit is used after a check: 0.0 is untouched, 1.0 is full."""
+        self._ledger.note(partial(self._use, limit, ratio))
+
+    def _use(self, limit: str, ratio: float) -> None:
         child = self._usages.get(limit)
         if child is None:
             child = self._usages[limit] = self._used.labels(limit)
@@ -214,12 +228,14 @@ class Metrics:
             raise RuntimeError("prometheus_client was imported before prepare_multiprocess() was called")
         registry = CollectorRegistry()
         self._registry = registry
-        self.http = HttpMetrics(registry)
-        self.operations = OperationMetrics(registry)
-        self.limits = LimitMetrics(registry)
+        # Whoever is scraped can see to its own ledger, but not to those of other processes.
+        self._ledger = ledger = Ledger(most=1) if self._shared else Ledger()
+        self.http = HttpMetrics(registry, ledger)
+        self.operations = OperationMetrics(registry, ledger)
+        self.limits = LimitMetrics(registry, ledger)
         self.dependencies = DependencyMetrics(registry)
         self.process = ProcessMetrics(registry)
-        self.tasks = TaskMetrics(registry)
+        self.tasks = TaskMetrics(registry, ledger)
         self.push = PushMetrics(registry)
         self._security = Counter("dragoman_security_events_total", "Security events.", ("event",), registry=registry)
 
@@ -232,6 +248,7 @@ class Metrics:
 
         With several processes it reads their files (a few milliseconds): a door calls it in a thread.
         """
+        self._ledger.settle()
         if self._shared:
             registry = CollectorRegistry()
             multiprocess.MultiProcessCollector(registry)

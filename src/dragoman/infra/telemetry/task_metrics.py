@@ -1,8 +1,11 @@
 """What tasks do, for Prometheus: by skill, by the way they found it, by how much waits, by what is cleaned away."""
 
+from functools import partial
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from dragoman.infra.telemetry.ledger import Ledger
 
 SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 1.0, 5.0, 30.0, 120.0, 600.0, 3600.0)
 OTHER: Final = "other"
@@ -12,7 +15,8 @@ MAX_CHILDREN: Final = 500
 class TaskMetrics:
     """Tasks as the core sees them, whatever the door. Names beyond a few hundred are counted as "other"."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, ledger: Ledger) -> None:
+        self._ledger = ledger
         self._turns = Counter(
             "dragoman_tasks_total", "Turns of tasks, by the state they came to.", ("skill", "state"), registry=registry
         )
@@ -57,6 +61,9 @@ class TaskMetrics:
 
     def turned(self, skill: str | None, state: str, seconds: float, code: str | None) -> None:
         """Count one turn of a task; `code` is that of its error."""
+        self._ledger.note(partial(self._turn, skill, state, seconds, code))
+
+    def _turn(self, skill: str | None, state: str, seconds: float, code: str | None) -> None:
         name = self._bounded(skill or "none")
         self._turns.labels(name, state).inc()
         self._seconds.labels(name).observe(seconds)
@@ -65,7 +72,7 @@ class TaskMetrics:
 
     def routed(self, by: str) -> None:
         """Count one message whose work was found."""
-        self._routing.labels(by).inc()
+        self._ledger.note(lambda: self._routing.labels(by).inc())
 
     def queued(self, *, due: int, running: int, left: int) -> None:
         """Set what the last look at the queue found."""
