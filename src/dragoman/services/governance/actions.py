@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-import cedarpy
-
 from dragoman.context import Caller
 from dragoman.services.governance.policies import Policy
 
@@ -43,6 +41,8 @@ class Refusal:
 
 def complaint_about(cedar: str) -> str | None:
     """Why the text is no Cedar, or None."""
+    import cedarpy  # noqa: PLC0415 - 7 MB, when there is a question
+
     try:
         cedarpy.PolicySet.from_str(cedar)
     except ValueError as error:
@@ -52,6 +52,8 @@ def complaint_about(cedar: str) -> str | None:
 
 def refusals(policies: Iterable[Policy], asker: Asker, action: str, path: str | None) -> list[Refusal]:
     """Every policy that forbids it; a statement that fails to evaluate does: nobody knows what it would have said."""
+    import cedarpy  # noqa: PLC0415 - as above
+
     principal = {"type": "Principal", "id": asker.type}
     entities = [
         {
