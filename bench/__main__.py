@@ -9,7 +9,7 @@ from rich.console import Console
 
 from bench.machine import Machine
 from bench.rows import ROWS
-from bench.subject import FULL, QUICK
+from bench.subject import FULL, LARGE, QUICK
 from bench.table import RESULTS, keep, show
 
 
@@ -18,17 +18,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="name", help=f"which rows: {', '.join(ROWS)} (all of them)")
     parser.add_argument("--quick", action="store_true", help="a minute instead of several; the figures are rougher")
+    parser.add_argument("--large", action="store_true", help="a million memories in the row memory; minutes more")
     given = parser.parse_args()
     if unknown := [name for name in given.names if name not in ROWS]:
         parser.error(f"no row is named {', '.join(unknown)}; there are {', '.join(ROWS)}")
     if sys.platform != "linux":
         parser.error("CPU and memory are read from /proc: this runs on Linux only")
     console = Console(width=110 if not sys.stdout.isatty() else None)
+    effort = QUICK if given.quick else LARGE if given.large else FULL
     began, failed, machine = time.perf_counter(), False, Machine()
     machine.sample("before")
     for name in given.names or ROWS:
         try:
-            outcome = ROWS[name](QUICK if given.quick else FULL)
+            outcome = ROWS[name](effort)
         except Exception:  # noqa: BLE001 - the edge of the program: the other rows are still worth having
             console.print(f"[red]{name} crashed[/]\n{traceback.format_exc()}", highlight=False)
             failed = True

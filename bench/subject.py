@@ -5,7 +5,7 @@ import os
 import shutil
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from statistics import median
@@ -33,10 +33,21 @@ class Effort:
     starts: int
     checks: int
     subscribers: int
+    memories: int
+    everybodys: int
+    searches: int
 
 
-FULL = Effort(rounds=5, seconds=2.0, open_s=10.0, starts=3, checks=10_000, subscribers=10_000)
-QUICK = Effort(rounds=2, seconds=0.8, open_s=2.0, starts=1, checks=2_000, subscribers=1_000)
+FULL = Effort(
+    rounds=5, seconds=2.0, open_s=10.0, starts=3, checks=10_000, subscribers=10_000, memories=100_000,
+    everybodys=120_000, searches=300,
+)  # fmt: skip
+QUICK = Effort(
+    rounds=2, seconds=0.8, open_s=2.0, starts=1, checks=2_000, subscribers=1_000, memories=10_000, everybodys=20_000,
+    searches=100,
+)  # fmt: skip
+# A million memories take minutes to put in.
+LARGE = replace(FULL, everybodys=1_000_000)
 
 
 class Running(Protocol):

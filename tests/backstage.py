@@ -21,11 +21,11 @@ def database_url(server: Server, database: str = "dragoman") -> str:
     return f"postgresql://postgres@/{database}?host={server.data_dir / 'postgres'}"
 
 
-def sql(server: Server, statement: str, *values: Any) -> list[asyncpg.Record]:
+def sql(server: Server, statement: str, *values: Any, database: str = "dragoman") -> list[asyncpg.Record]:
     """Run one statement behind the server's back."""
 
     async def run() -> list[asyncpg.Record]:
-        connection = await asyncpg.connect(database_url(server))
+        connection = await asyncpg.connect(database_url(server, database))
         try:
             return await connection.fetch(statement, *values)
         finally:

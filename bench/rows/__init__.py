@@ -9,6 +9,7 @@ from bench.rows import (
     latency,
     limiter,
     mcp,
+    memory,
     messages,
     projection,
     read,
@@ -33,4 +34,5 @@ ROWS: Final[dict[str, Callable[[Effort], Outcome]]] = {
     "start": start.run,
     "projection": projection.run,
     "knowledge": knowledge.run,
+    "memory": memory.run,
 }

@@ -106,3 +106,21 @@ async def report_progress(text: str, percent: float | None = None) -> None:
     """Say how far an operation is; nobody may be listening."""
     if (progress := _PROGRESS.get()) is not None:
         await progress(text, percent)
+
+
+_TASK: ContextVar[str | None] = ContextVar("dragoman_task", default=None)
+
+
+@contextmanager
+def within_task(task_id: str) -> Generator[None]:
+    """Let what is done meanwhile know for which task it is done."""
+    token = _TASK.set(task_id)
+    try:
+        yield
+    finally:
+        _TASK.reset(token)
+
+
+def current_task() -> str | None:
+    """The id of the task that the running code works for, or None outside one."""
+    return _TASK.get()

@@ -146,10 +146,14 @@ class Gate:
         scope = scope_of(caller)
         digest = digest_of(operation.name, given.model_dump(mode="json"))
         keys, handler = self._guards.keys, self._handlers.handler(operation)
+        prepare = self._handlers.find_prepare(operation)
         done: O | None = None
-        if operation.long:
+        if operation.long or prepare is not None:
             earlier = await keys.find(scope, caller.subject, key, digest) if key is not None else None
-            done = await handler(caller, given) if earlier is None else None
+            if earlier is None and prepare is not None:
+                given = await prepare(caller, given)
+            if earlier is None and operation.long:
+                done = await handler(caller, given)
         async with self._db.unit(scope):
             if key is not None:
                 earlier = await keys.claim(scope, caller.subject, key, digest)

@@ -134,6 +134,7 @@ class Passage:
 
 
 Handler = Callable[[Caller, I], Awaitable[O]]
+Prepare = Callable[[Caller, I], Awaitable[I]]
 AnyOperation = Operation[Any, Any]
 
 
@@ -142,18 +143,29 @@ class Handlers:
 
     def __init__(self) -> None:
         self._handlers: dict[str, Handler[Any, Any]] = {}
+        self._prepares: dict[str, Prepare[Any]] = {}
         self._operations: dict[str, AnyOperation] = {}
 
-    def add(self, operation: Operation[I, O], handler: Handler[I, O]) -> None:
-        """Bind an operation; a second binding of the same name is a mistake in the composition root."""
+    def add(self, operation: Operation[I, O], handler: Handler[I, O], *, prepare: Prepare[I] | None = None) -> None:
+        """Bind an operation; a second binding of the same name is a mistake in the composition root.
+
+        What a write has to look up slowly is for `prepare`: it makes another input of the given one, before the
+        transaction begins.
+        """
         if operation.name in self._operations:
             raise ValueError(f"operation {operation.name} is bound twice")
         self._operations[operation.name] = operation
         self._handlers[operation.name] = handler
+        if prepare is not None:
+            self._prepares[operation.name] = prepare
 
     def handler(self, operation: Operation[I, O]) -> Handler[I, O]:
         """The code behind an operation."""
         return self._handlers[operation.name]
+
+    def find_prepare(self, operation: Operation[I, O]) -> Prepare[I] | None:
+        """What makes its input ready, if anything does."""
+        return self._prepares.get(operation.name)
 
     def __iter__(self) -> Iterator[AnyOperation]:
         return iter(self._operations.values())

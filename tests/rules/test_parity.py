@@ -15,7 +15,12 @@ from dragoman.operations import AnyOperation, Operation
 # Where what people type is not the operation's name.
 TYPED = {"identity.show": ("whoami",)}
 # An export is one file, whatever the pieces it came in; a check reads the files itself.
-READ_ELSEWHERE = {"audit.export": {"file"}, "knowledge.check": {"path", "since", "form", "min_severity", "item_ids"}}
+READ_ELSEWHERE = {
+    "audit.export": {"file"},
+    "knowledge.check": {"path", "since", "form", "min_severity", "item_ids"},
+    "memory.export": {"file", "layers", "ids"},
+    "memory.import": {"file"},
+}
 # What may be read from a file instead.
 BESIDE = {"knowledge.propose": {"file"}}
 

@@ -65,7 +65,7 @@ def build_memory(settings: Settings, handlers: Handlers, db: Database, core_db: 
     handlers.add(memory.GET, service.get)
     handlers.add(memory.LIST, service.list)
     handlers.add(memory.HISTORY, service.history)
-    handlers.add(memory.UPDATE, service.update)
+    handlers.add(memory.UPDATE, service.update, prepare=service.identify)
     handlers.add(memory.DELETE, service.delete)
     handlers.add(memory.PROMOTE, service.promote)
     handlers.add(memory.EXPORT, transfer.export)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -17,6 +18,7 @@ class OneZero:
 
     def __init__(self, server: Server, tenant: str, role: str = "operator") -> None:
         self.http = server.client(server.token(user="ada", role=role, tenant=tenant))
+        self.task_id = ""
 
     def call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """How the task ended, and what the tool gave or why it failed."""
@@ -25,6 +27,7 @@ class OneZero:
         }  # fmt: skip
         body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
         task = self.http.post("/a2a", json=body, headers={"A2A-Version": "1.0"}).json()["result"]["task"]
+        self.task_id = task["id"]
         return _outcome(task, task["status"]["state"].removeprefix("TASK_STATE_").lower())
 
 
@@ -35,6 +38,7 @@ class Seeds(OneZero):
         """How the task ended, and what the tool gave or why it failed."""
         part = {"type": "data", "data": {"tool": tool, "arguments": arguments}}
         task = self.http.post("/tasks/send", json={"message": {"role": "user", "parts": [part]}}).json()
+        self.task_id = task["id"]
         return _outcome(task, task["status"]["state"])
 
 
@@ -74,6 +78,16 @@ def test_a_memory_is_added_found_with_precedence_and_deleted(door: OneZero) -> N
     assert (after["results"], after["total_count"]) == ([], 0)
 
 
+def test_a_memory_tells_who_added_it_in_which_task_and_where_it_came_from(door: OneZero) -> None:
+    _, added = door.call("memory_add", {"content": "The lift is slow.", "source_type": "conversation"})
+    task_id = door.task_id
+
+    _, shown = door.call("memory_get", {"memory_id": added["memory_id"]})
+
+    source = shown["source"]
+    assert (source["type"], source["by"], source["task_id"]) == ("conversation", "ada", task_id)
+
+
 @pytest.mark.req("MKS-ERR-1")
 def test_wrong_arguments_fail_with_the_field(door: OneZero) -> None:
     state, error = door.call("memory_add", {"content": "x", "layer": "team"})
@@ -106,6 +120,29 @@ def test_the_shell_adds_finds_and_shows(server: Server) -> None:
     assert "Ada prefers tea." in found.stdout
     assert (refused.returncode, json.loads(refused.stdout)["error"]["code"]) == (1, "INVALID_PARAMS")
     assert server.cli("memory", "delete", memory_id, "--tenant", tenant).returncode == 0
+
+
+def test_the_shell_writes_memories_to_a_file_and_reads_them_elsewhere(server: Server, tmp_path: Path) -> None:
+    here, there = new_tenant(server), new_tenant(server)
+    file = tmp_path / "memories.jsonl"
+    with somebody(server, user="cli", role="org_admin", tenant=here).http as http:
+        # More than the server takes at once.
+        for begin in (0, 300):
+            new = [{"content": f"Fact {n}.", "layer": "company"} for n in range(begin, begin + 300)]
+            http.post("/api/memories/bulk", json={"memories": new}).raise_for_status()
+    company = ("--layers", "company")
+
+    written = server.cli("memory", "export", str(file), *company, "--json", "--tenant", here)
+    read = server.cli("memory", "import", str(file), "--json", "--tenant", there)
+    again = server.cli("memory", "import", str(file), "--tenant", there)
+    file.write_text('{"content": "Fact.", "layer": "company"}\nnot JSON\n')
+    refused = server.cli("memory", "import", str(file), "--tenant", there)
+
+    assert json.loads(written.stdout) == {"file": str(file), "memories": 600}
+    assert (json.loads(read.stdout)["added"], json.loads(read.stdout)["deduplicated"]) == (600, 0)
+    assert "0 new, 600 merged" in again.stdout
+    assert refused.returncode == 2
+    assert "line 2 is not JSON" in refused.stderr
 
 
 def test_health_tells_of_memory(server: Server) -> None:

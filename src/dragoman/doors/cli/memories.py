@@ -4,6 +4,7 @@ from typing import Any
 
 import rich_click as click
 
+from dragoman.doors.cli.memory_files import write_files
 from dragoman.doors.cli.projection import project_noun
 from dragoman.doors.cli.session import Asked, call
 from dragoman.doors.cli.views import View
@@ -16,6 +17,7 @@ def memory_commands(help_text: str) -> click.RichGroup:
     group = project_noun("memory", help_text)
     group.commands["search"].callback = _search
     group.commands["history"].callback = _history
+    write_files(group)
     return group
 
 

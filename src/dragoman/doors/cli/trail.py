@@ -2,24 +2,18 @@
 
 import hashlib
 import json
-import os
 import sys
-import tempfile
-from collections.abc import Generator
-from contextlib import contextmanager
 from importlib import resources
-from pathlib import Path
 from typing import Any, TextIO
 
 import rich_click as click
 
-from dragoman.doors.cli.endings import FAILED, Ending
+from dragoman.doors.cli.endings import FAILED
 from dragoman.doors.cli.program import program
 from dragoman.doors.cli.projection import project_noun
 from dragoman.doors.cli.session import Asked, binding_of, call, common_options, connect
 from dragoman.doors.cli.views import View
-
-_STDOUT = "-"
+from dragoman.doors.cli.whole_file import STDOUT, whole_file
 
 
 def audit_commands(help_text: str) -> click.RichGroup:
@@ -53,17 +47,17 @@ def _verify(as_json: bool, as_tenant: str | None, head: dict[str, Any] | None) -
 
 
 def _export() -> click.Command:
-    @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True), default=_STDOUT)
+    @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True), default=STDOUT)
     def export(file: str, as_json: bool, as_tenant: str | None) -> None:  # noqa: FBT001 - click calls it by name
         """Write the audit chain with its signed head as JSON lines, to FILE or to the terminal.
 
         The file appears when it is whole. Whoever has it can check it without this server: see `audit verifier`.
         """
         view = View(as_json=as_json)
-        with _whole_file(file) as out:
+        with whole_file(file) as out:
             head = _write_chain(out, Asked(as_json, as_tenant))
         records = head["seq"] if head else 0
-        if file == _STDOUT:
+        if file == STDOUT:
             return
         if as_json:
             view.json({"file": file, "records": records, "head": head})
@@ -99,26 +93,6 @@ def _write_chain(out: TextIO, asked: Asked) -> dict[str, Any] | None:
 
 def _write(out: TextIO, line: dict[str, Any]) -> None:
     out.write(json.dumps(line) + "\n")
-
-
-@contextmanager
-def _whole_file(file: str) -> Generator[TextIO]:
-    """A file that is there when all of it was written, and not at all when something failed on the way."""
-    if file == _STDOUT:
-        yield sys.stdout
-        return
-    target = Path(file)
-    try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    except OSError as error:
-        raise Ending(f"cannot write {file}: {error.strerror}") from None
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as out:
-            yield out
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def _verifier() -> click.Command:

@@ -1,6 +1,6 @@
 """Texts as vectors: by the model that ships with the set-up, by somebody's endpoint, or not at all."""
 
 from dragoman.infra.embeddings.choice import choose_embedder
-from dragoman.infra.embeddings.embedder import DIMENSIONS, Embedder, EmbeddingFailed, as_text
+from dragoman.infra.embeddings.embedder import DIMENSIONS, Embedder, EmbedderAway, EmbeddingFailed, as_text
 
-__all__ = ["DIMENSIONS", "Embedder", "EmbeddingFailed", "as_text", "choose_embedder"]
+__all__ = ["DIMENSIONS", "Embedder", "EmbedderAway", "EmbeddingFailed", "as_text", "choose_embedder"]

@@ -12,6 +12,10 @@ class EmbeddingFailed(Exception):
     """There are no vectors now; the message is fit for the log and for /health."""
 
 
+class EmbedderAway(EmbeddingFailed):
+    """Nobody answers, or nobody is let in: whatever the texts are, they can be tried again."""
+
+
 class Embedder(Protocol):
     """Texts in, unit vectors of `DIMENSIONS` numbers out, in the same order."""
 

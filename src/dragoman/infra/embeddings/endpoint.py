@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dragoman.infra.embeddings.embedder import DIMENSIONS, EmbeddingFailed, Vector, unit
+from dragoman.infra.embeddings.embedder import DIMENSIONS, EmbedderAway, EmbeddingFailed, Vector, unit
 
 _TIMEOUT_S = 30.0
+# A text that is too long or not fit; all else is about us or about the endpoint.
+_OF_THE_TEXT = frozenset({400, 413, 422})
 
 
 class EndpointEmbedder:
@@ -26,7 +28,8 @@ class EndpointEmbedder:
         """Vectors of what the endpoint calls by its model's name.
 
         Raises:
-            EmbeddingFailed: it is away, or refuses.
+            EmbedderAway: it does not answer, or does not let us in.
+            EmbeddingFailed: it refuses these texts, or answers with something else.
         """
         import httpx  # noqa: PLC0415 - half of a server's modules, and most servers have no endpoint
 
@@ -42,9 +45,11 @@ class EndpointEmbedder:
             found = sorted(response.json()["data"], key=lambda item: item["index"])
             vectors = [unit([float(number) for number in item["embedding"]]) for item in found]
         except httpx.HTTPStatusError as error:
-            raise EmbeddingFailed(f"the embedding endpoint answered {error.response.status_code}") from error
+            status = error.response.status_code
+            failure = EmbeddingFailed if status in _OF_THE_TEXT else EmbedderAway
+            raise failure(f"the embedding endpoint answered {status}") from error
         except httpx.HTTPError as error:
-            raise EmbeddingFailed(f"the embedding endpoint does not answer ({type(error).__name__})") from error
+            raise EmbedderAway(f"the embedding endpoint does not answer ({type(error).__name__})") from error
         except (KeyError, TypeError, ValueError) as error:
             raise EmbeddingFailed("the embedding endpoint answered with something else") from error
         if len(vectors) != len(texts):

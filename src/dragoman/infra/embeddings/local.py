@@ -13,7 +13,7 @@ import orjson
 import structlog
 
 from dragoman.infra.embedded.process import tie_to_parent
-from dragoman.infra.embeddings.embedder import EmbeddingFailed, Vector
+from dragoman.infra.embeddings.embedder import EmbedderAway, EmbeddingFailed, Vector
 
 _LOG = structlog.get_logger(__name__)
 # The first answer waits for the weights to be quantised, once per data directory.
@@ -80,7 +80,7 @@ class LocalEmbedder:
                         preexec_fn=tie_to_parent(signal.SIGKILL),
                     )
                 except OSError as error:
-                    raise EmbeddingFailed("the embedding process cannot be started") from error
+                    raise EmbedderAway("the embedding process cannot be started") from error
                 self._reading = asyncio.create_task(self._read(self._process))
             return self._process
 

@@ -9,7 +9,7 @@ from time import monotonic
 import structlog
 
 from dragoman.errors import UpstreamUnavailable
-from dragoman.infra.embeddings import Embedder, EmbeddingFailed, as_text
+from dragoman.infra.embeddings import Embedder, EmbedderAway, EmbeddingFailed, as_text
 from dragoman.services.memory.store_index import IndexStore, Pending
 
 _LOG = structlog.get_logger(__name__)
@@ -105,8 +105,8 @@ class Meanings:
             self._woken.clear()
             try:
                 while await self._batch(embedder):
-                    self._failure = ""
-            except (EmbeddingFailed, UpstreamUnavailable) as error:
+                    continue
+            except (EmbedderAway, UpstreamUnavailable) as error:
                 self._failure = str(error)
                 _LOG.warning("memory.vectors_postponed", reason=str(error))
                 await asyncio.sleep(_PAUSE_S)
@@ -128,5 +128,19 @@ class Meanings:
         return len(taken)
 
     async def _embed(self, embedder: Embedder, wanted: Sequence[Pending]) -> None:
-        vectors = await embedder.embed([item.content or "" for item in wanted])
-        await self._store.keep(embedder.model, wanted, [as_text(vector) for vector in vectors])
+        # One unfit text fails its batch; the next time each is by itself, and the others pass.
+        batches = [[item for item in wanted if item.attempts == 1], *([item] for item in wanted if item.attempts > 1)]
+        left = [batch for batch in batches if batch]
+        while left:
+            try:
+                vectors = await embedder.embed([item.content or "" for item in left[0]])
+                await self._store.keep(embedder.model, left[0], [as_text(vector) for vector in vectors])
+                self._failure = ""
+            except EmbedderAway:
+                # It is not for the texts: however long this lasts, none of them is given up.
+                await self._store.put_back([item for batch in left for item in batch])
+                raise
+            except EmbeddingFailed as error:
+                self._failure = str(error)
+                _LOG.warning("memory.text_refused", number=len(left[0]), reason=str(error))
+            del left[0]

@@ -60,7 +60,7 @@ class AddMemory(Input):
     expires_at: AwareDatetime | None = Field(None, description="When it stops being true or wanted.")
     importance: Share = Field(0.5, description="How much it matters; it counts when it is to be promoted.")
     source_type: SourceType = Field(SourceType.MANUAL, description="Where it came from.")
-    task_id: Name | None = Field(None, description="The task it came from.")
+    task_id: Name | None = Field(None, description="The task it came from; the one that adds it when unset.")
     valid_from: AwareDatetime | None = Field(None, description="Since when it holds; now when unset.")
     turn: int | None = Field(
         None, ge=1, le=2**31 - 1, description="Its place in the conversation; the next one when unset (layer session)."

@@ -5,6 +5,7 @@ The only exception is age, which takes at most a tenth.
 """
 
 import re
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -83,19 +84,27 @@ def arrange(found: Sequence[Scored], same: Pairs = frozenset()) -> list[Scored]:
 
     What a more specific memory says as well is folded into it. `same` names pairs whose vectors are as near as `SAME`.
     """
-    left = sorted(found, key=_by_score)
+    twins = _twins(found, same)
+    lanes = [
+        deque(sorted((hit for hit in found if hit.layer is layer), key=_by_score))
+        for layer in sorted({hit.layer for hit in found}, key=lambda layer: layer.precedence)
+    ]
+    placed: set[UUID] = set()
     arranged: list[Scored] = []
-    while left:
-        best = left[0].score
-        tied = [hit for hit in left if best - hit.score <= TIE]
-        leader = min(tied, key=lambda hit: (hit.layer.precedence, *_by_score(hit)))
-        twins = [hit for hit in left if hit is not leader and _say_the_same(leader, hit, same)]
-        chosen = min([leader, *twins], key=lambda hit: (hit.layer.precedence, *_by_score(hit)))
-        gone = [hit for hit in left if hit is not chosen and _folds(chosen, hit, same)]
+    while heads := [head for lane in lanes if (head := _next(lane, placed)) is not None]:
+        best = max(head.score for head in heads)
+        leader = next(head for head in heads if best - head.score <= TIE)
+        left = [hit for hit in twins[leader.memory_id] if hit.memory_id not in placed]
+        chosen = min([leader, *left], key=lambda hit: (hit.layer.precedence, *_by_score(hit)))
+        gone = [
+            hit
+            for hit in sorted(twins[chosen.memory_id], key=_by_score)
+            if hit.memory_id not in placed and hit.layer.precedence >= chosen.layer.precedence
+        ]
         # What is said twice is as good as the better of the two.
         score = max([chosen.score, *(hit.score for hit in gone)])
         arranged.append(Scored(chosen.memory_id, chosen.layer, chosen.content, score, gone))
-        left = [hit for hit in left if hit is not chosen and hit not in gone]
+        placed.update(hit.memory_id for hit in (chosen, *gone))
     return arranged
 
 
@@ -103,20 +112,31 @@ def _by_score(hit: Scored) -> tuple[float, int, int]:
     return (-hit.score, hit.layer.precedence, -hit.memory_id.int)
 
 
-def _folds(chosen: Scored, other: Scored, same: Pairs) -> bool:
-    return other.layer.precedence >= chosen.layer.precedence and _say_the_same(chosen, other, same)
+def _next(lane: deque[Scored], placed: set[UUID]) -> Scored | None:
+    while lane and lane[0].memory_id in placed:
+        lane.popleft()
+    return lane[0] if lane else None
 
 
-def _say_the_same(one: Scored, other: Scored, same: Pairs) -> bool:
-    mine, yours = _words(one.content), _words(other.content)
-    if mine == yours:
-        return True
-    if one.layer is other.layer or frozenset((one.memory_id, other.memory_id)) not in same:
-        return False
-    return _telling(mine) == _telling(yours)
+def _twins(found: Sequence[Scored], same: Pairs) -> dict[UUID, list[Scored]]:
+    """For each hit, the others that say the same: in the same words, or elsewhere with nearly the same meaning."""
+    by_words: dict[tuple[str, ...], list[Scored]] = defaultdict(list)
+    words = {hit.memory_id: _words(hit.content) for hit in found}
+    for hit in found:
+        by_words[words[hit.memory_id]].append(hit)
+    twins = {hit.memory_id: [other for other in by_words[words[hit.memory_id]] if other is not hit] for hit in found}
+    by_id = {hit.memory_id: hit for hit in found}
+    for pair in same:
+        one, other = (by_id.get(memory_id) for memory_id in pair)
+        if one is None or other is None or one.layer is other.layer or other in twins[one.memory_id]:
+            continue
+        if _telling(words[one.memory_id]) == _telling(words[other.memory_id]):
+            twins[one.memory_id].append(other)
+            twins[other.memory_id].append(one)
+    return twins
 
 
-# Every hit is compared with every other.
+# What is found once is found again.
 @lru_cache(maxsize=2_048)
 def _words(content: str) -> tuple[str, ...]:
     return tuple(_WORD.findall(content.casefold()))

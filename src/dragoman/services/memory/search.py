@@ -97,26 +97,32 @@ class MemorySearch:
         scopes = [place.scope for place in places]
         held = (wanted.as_of, list(wanted.tags) if wanted.tags else None, compile_filters(wanted.filters))
         most = max(_CANDIDATES, wanted.limit + _SPARE)
-        found: dict[tuple[UUID, int], Candidate] = {}
-        # The question gets its vector while the words are compared.
-        finding = asyncio.create_task(self._meanings.find(wanted.query))
-        try:
-            by_words = await self._store.match_words(scope, wanted.query, scopes, held, most)
-            vector = await finding
-        finally:
-            finding.cancel()
+        by_words, (by_meaning, near) = await asyncio.gather(
+            self._store.match_words(scope, wanted.query, scopes, held, most),
+            self._near(scope, wanted.query, scopes, held, most),
+        )
+        candidates: dict[tuple[UUID, int], Candidate] = {}
         for row in by_words:
             key = (row["memory_id"], row["version"])
-            found[key] = Candidate(*key, words=min(1.0, row["score"] or 0.0))
-        if vector is not None:
-            for row in await self._store.match_meaning(scope, vector, scopes, held, most):
-                key = (row["memory_id"], row["version"])
-                found.setdefault(key, Candidate(*key)).cosine = row["cosine"]
-        records = await self._store.hydrate(scope, list(found)) if found else []
-        rows = [_row(record, found[record["memory_id"], record["version"]]) for record in records]
+            candidates[key] = Candidate(*key, words=min(1.0, row["score"] or 0.0))
+        for row in near:
+            key = (row["memory_id"], row["version"])
+            candidates.setdefault(key, Candidate(*key)).cosine = row["cosine"]
+        best = sorted(candidates, key=lambda key: -_own(candidates[key]))[:most]
+        records = await self._store.hydrate(scope, best) if best else []
+        rows = [_row(record, candidates[record["memory_id"], record["version"]]) for record in records]
         rows += await self._beside(scope, rows, held)
         _weigh(rows, wanted.as_of or datetime.now(UTC), self._decay_per_day)
-        return rows, vector is not None
+        return rows, by_meaning
+
+    async def _near(
+        self, scope: Scope, query: str, scopes: Sequence[str], held: Held, most: int
+    ) -> tuple[bool, Sequence[Any]]:
+        """Whether the question has a vector, and what lies near it."""
+        vector = await self._meanings.find(query)
+        if vector is None:
+            return False, []
+        return True, await self._store.match_meaning(scope, vector, scopes, held, most)
 
     async def _beside(self, scope: Scope, rows: list[_Row], held: Held) -> list[_Row]:
         """The turns before and after the best turns, where they are not among the candidates already."""
@@ -145,7 +151,11 @@ class MemorySearch:
 
 
 def _row(record: dict[str, Any], candidate: Candidate) -> _Row:
-    return _Row(record, candidate, fuse(candidate.words, meaning_of(candidate.cosine)))
+    return _Row(record, candidate, _own(candidate))
+
+
+def _own(candidate: Candidate) -> float:
+    return fuse(candidate.words, meaning_of(candidate.cosine))
 
 
 def _weigh(rows: Sequence[_Row], now: datetime, decay_per_day: float) -> None:

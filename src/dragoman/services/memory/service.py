@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from dragoman.context import Caller, current_request
+from dragoman.context import Caller, current_request, current_task
 from dragoman.errors import InvalidInput, NotFound
 from dragoman.infra.db import Database
 from dragoman.operations import Page, page
@@ -132,16 +132,28 @@ class MemoryService:
             raise NotFound("memory", ref.memory_id)
         return MemoryHistory(memory_id=ref.memory_id, versions=[Memory.model_validate(row) for row in rows])
 
+    async def identify(self, caller: Caller, change: UpdateMemory) -> UpdateMemory:
+        """The same correction by id, where a description was given; a search is no work for a transaction.
+
+        Raises:
+            InvalidInput: both or neither are given, or nothing to change.
+            NotFound: no memory fits the description.
+            AmbiguousMemory: it fits several; the error lists them.
+        """
+        _check_change(change)
+        if change.memory_id is not None:
+            return change
+        return change.model_copy(update={"memory_id": await self._described(caller, change), "query": None})
+
     async def update(self, caller: Caller, change: UpdateMemory) -> ChangedMemory:
         """Begin a new version; the old one ends with it and stays in the history.
 
         Raises:
-            NotFound: no memory has the id, or none fits the description.
-            AmbiguousMemory: the description fits several; the error lists them.
+            NotFound: no memory has the id.
             ContentExists: another memory of the layer says the same already.
         """
-        _check_change(change)
-        memory_id = change.memory_id or await self._described(caller, change)
+        if (memory_id := change.memory_id) is None:
+            raise InvalidInput.of("memory_id", "is needed")
         old = await self._own(caller, memory_id)
         content = change.content if change.content is not None else old["content"]
         sha = bytes.fromhex(content_sha(content))
@@ -274,7 +286,7 @@ def _source(caller: Caller, kind: SourceType, task_id: str | None) -> dict[str, 
     source = Source(
         type=kind,
         by=caller.subject,
-        task_id=task_id,
+        task_id=task_id or current_task(),
         request_id=request.id if request else None,
         door=request.door if request else None,
     )

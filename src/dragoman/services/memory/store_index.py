@@ -55,6 +55,10 @@ WITH given AS (
 )
 DELETE FROM memory_pending p USING given g
 WHERE p.tenant_id = g.tenant_id AND p.memory_id = g.id AND p.version = g.version"""
+PUT_BACK: LiteralString = """
+UPDATE memory_pending p SET taken_until = NULL, attempts = attempts - 1
+FROM unnest($1::uuid[], $2::uuid[], $3::int[]) AS row (tenant_id, id, version)
+WHERE p.tenant_id = row.tenant_id AND p.memory_id = row.id AND p.version = row.version"""
 GIVE_UP: LiteralString = """
 DELETE FROM memory_pending p USING unnest($1::uuid[], $2::uuid[], $3::int[]) AS row (tenant_id, id, version)
 WHERE p.tenant_id = row.tenant_id AND p.memory_id = row.id AND p.version = row.version"""
@@ -124,6 +128,10 @@ class IndexStore:
     async def keep(self, model: str, taken: Sequence[Pending], vectors: Sequence[str]) -> None:
         """Store their vectors and take them off the queue."""
         await self._db.execute(_NOBODY, KEEP, model, *_columns(taken), list(vectors))
+
+    async def put_back(self, taken: Sequence[Pending]) -> None:
+        """Let them be taken again, as if they had not been."""
+        await self._db.execute(_NOBODY, PUT_BACK, *_columns(taken))
 
     async def give_up(self, taken: Sequence[Pending]) -> None:
         """Take them off the queue without vectors."""

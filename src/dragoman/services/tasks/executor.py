@@ -6,7 +6,7 @@ from uuid import UUID
 from pydantic import JsonValue
 
 from dragoman import kit
-from dragoman.context import progress_to
+from dragoman.context import progress_to, within_task
 from dragoman.errors import InvalidInput
 from dragoman.infra.telemetry import TaskMetrics
 from dragoman.services.tasks.drafts import drafts_of
@@ -46,10 +46,11 @@ class TaskExecutor:
             InvalidInput: the message names a tool in a wrong way.
         """
         called = find_tool_call(job.message)
-        if called is not None and self._tools.has(called[0]):
-            self._metrics.routed(kit.How.TOOL)
-            return await self._call(job, *called)
-        return await self._turn(job, self._agent)
+        with within_task(str(job.task_id)):
+            if called is not None and self._tools.has(called[0]):
+                self._metrics.routed(kit.How.TOOL)
+                return await self._call(job, *called)
+            return await self._turn(job, self._agent)
 
     def skill_of(self, job: Job) -> str | None:
         """The skill of the tool that the message names, else the one that the task is with."""

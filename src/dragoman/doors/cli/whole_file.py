@@ -1,0 +1,37 @@
+"""Files that commands write: there when all of it was written, and not at all when something failed on the way."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from dragoman.doors.cli.endings import Ending
+
+STDOUT = "-"
+
+
+@contextmanager
+def whole_file(file: str) -> Generator[TextIO]:
+    """A file to write to, or the terminal for `-`.
+
+    Raises:
+        Ending: it cannot be written where it should be.
+    """
+    if file == STDOUT:
+        yield sys.stdout
+        return
+    target = Path(file)
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    except OSError as error:
+        raise Ending(f"cannot write {file}: {error.strerror}") from None
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as out:
+            yield out
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
