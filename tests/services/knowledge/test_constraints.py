@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from packaging.specifiers import SpecifierSet
 
 from dragoman.services.knowledge.constraints import Constraint, Dependency, Report, Rule, SourceFile, Subject
 from dragoman.services.knowledge.constraints.engine import check, complain
 from dragoman.services.knowledge.constraints.semver import read_range, read_version
+from dragoman.services.knowledge.constraints.versions import within
 
 FILES = (
     SourceFile("src/a.py", "import os\nfrom requests import get\nx = eval('1')\n"),
@@ -145,6 +147,44 @@ def test_what_must_exist_is_unmet_of_the_whole_just_when_it_is_unmet_of_every_pa
     assert unmet(subject.files) == (unmet(subject.files[:cut]) and unmet(subject.files[cut:]))
 
 
+@pytest.mark.parametrize("target", ["file", "code"])
+@given(subject=SUBJECTS)
+def test_what_must_exist_is_unmet_just_when_nothing_breaks_that_it_must_not(target: str, subject: Subject) -> None:
+    pattern = "a*" if target == "file" else "good"
+
+    missing = run(subject, operator="must_exist", target=target, pattern=pattern).unmet
+    there = run(subject, operator="must_not_exist", target=target, pattern=pattern).violations
+
+    assert bool(missing) is not bool(there)
+
+
+@given(SUBJECTS, st.sampled_from(["a*", "*.py", "**/b*", "src/**", "{a,b}*", "?.*"]))
+def test_a_glob_and_its_negation_part_the_files_between_them(subject: Subject, glob: str) -> None:
+    def chosen(*globs: str) -> set[str | None]:
+        report = run(subject, operator="must_match", target="file", pattern="$never", applies_to=list(globs))
+        return {file for file, _ in places(report)}
+
+    inside, outside = chosen(glob), chosen(f"!{glob}")
+
+    assert inside | outside == {file.path for file in subject.files}
+    assert not inside & outside
+    assert chosen(glob, f"!{glob}") == set()
+
+
+@given(
+    st.tuples(*[st.integers(0, 9)] * 3),
+    st.tuples(*[st.integers(0, 9)] * 3),
+    st.sampled_from(["==", "!=", "<", "<=", ">", ">=", "~="]),
+    st.sampled_from(["", "rc1", ".dev2", ".post1"]),
+)
+def test_ranges_of_python_are_those_of_packaging(
+    low: tuple[int, ...], other: tuple[int, ...], operator: str, suffix: str
+) -> None:
+    wanted, version = operator + ".".join(map(str, low)), ".".join(map(str, other)) + suffix
+
+    assert within(version, wanted, "pypi") is SpecifierSet(wanted).contains(version, prereleases=True)
+
+
 @pytest.mark.parametrize(
     ("wanted", "version", "inside"),
     [
@@ -153,6 +193,8 @@ def test_what_must_exist_is_unmet_of_the_whole_just_when_it_is_unmet_of_every_pa
         (">=1 <2", "1.5.0", True), ("1 - 2.3", "2.3.9", True), ("1.2.3 - 2.3.4", "2.3.5", False),
         (">1.2", "1.2.9", False), ("<=1.2", "1.2.9", True), ("^1.2.3-beta.2", "1.2.3-beta.4", True),
         ("^1.2.3-beta.2", "1.2.4-beta.2", False), ("<1.2.3", "1.2.3-rc.1", False), ("^1 || ^3", "3.1.0", True),
+        ("1.2.x || >=2.5.0 || 5.0.0 - 7.2.3", "1.2.3", True), ("~0", "0.9.9", True), ("~0", "1.0.0", False),
+        ("<4.17.21", "4.17.20", True), ("x", "0.0.0", True), ("=1.2.3", "1.2.3", True), ("^0", "0.9.0", True),
     ],
 )  # fmt: skip
 def test_ranges_of_npm(wanted: str, version: str, inside: bool) -> None:

@@ -36,13 +36,8 @@ def is_parsed(path: str) -> bool:
     return PurePosixPath(path).suffix in PYTHON | JAVASCRIPT
 
 
-def may_mention(file: SourceFile, literal: str) -> bool:
-    """Whether an import of a name that holds this literal can be in the file at all; cheaper than parsing it.
-
-    A relative import does not spell the packages it goes through, so it always may.
-    """
-    if literal in file.content:
-        return True
+def is_relative(file: SourceFile) -> bool:
+    """Whether the file may import relatively: such an import does not spell the packages it goes through."""
     if PurePosixPath(file.path).suffix in PYTHON:
         return _RELATIVE.search(file.content) is not None
     return '"./' in file.content or "'./" in file.content or '"../' in file.content or "'../" in file.content

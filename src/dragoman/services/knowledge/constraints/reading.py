@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from dragoman.services.knowledge.constraints.documents import Unreadable, documents_of
-from dragoman.services.knowledge.constraints.imports import Import, imports_of
+from dragoman.services.knowledge.constraints.documents import Unreadable, documents_of, is_document
+from dragoman.services.knowledge.constraints.imports import Import, imports_of, is_parsed, is_relative
 from dragoman.services.knowledge.constraints.manifests import dependencies_of, is_manifest, locate
 from dragoman.services.knowledge.constraints.models import Dependency, Place, SourceFile, Subject
 from dragoman.services.knowledge.constraints.patterns import path_glob
@@ -19,6 +19,9 @@ class Reading:
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
         self._chosen: dict[tuple[str, ...], list[SourceFile]] = {}
+        self._parsed: dict[tuple[str, ...], list[SourceFile]] = {}
+        self._settings: dict[tuple[str, ...], list[SourceFile]] = {}
+        self._relative: dict[str, bool] = {}
         self._bytes: dict[str, bytes] = {}
         self._imports: dict[str, list[Import]] = {}
         self._documents: dict[str, list[Any]] = {}
@@ -28,6 +31,16 @@ class Reading:
         """The files that the globs choose; all of them without globs."""
         return _kept(self._chosen, applies_to, lambda: _choose(self.subject.files, applies_to))
 
+    def parsed(self, applies_to: tuple[str, ...]) -> list[SourceFile]:
+        """Those of them whose imports are understood."""
+        files = self.files(applies_to)
+        return _kept(self._parsed, applies_to, lambda: [file for file in files if is_parsed(file.path)])
+
+    def settings(self, applies_to: tuple[str, ...]) -> list[SourceFile]:
+        """Those of them that hold settings."""
+        files = self.files(applies_to)
+        return _kept(self._settings, applies_to, lambda: [file for file in files if is_document(file.path)])
+
     def bytes(self, file: SourceFile) -> bytes:
         """The content as patterns take it."""
         return _kept(self._bytes, file.path, lambda: file.content.encode(errors="replace"))
@@ -35,6 +48,10 @@ class Reading:
     def imports(self, file: SourceFile) -> list[Import]:
         """What the file imports."""
         return _kept(self._imports, file.path, lambda: imports_of(file))
+
+    def may_import(self, file: SourceFile, literal: str) -> bool:
+        """Whether an import of a name with this literal can be in the file at all; cheaper than parsing it."""
+        return literal in file.content or _kept(self._relative, file.path, lambda: is_relative(file))
 
     def documents(self, file: SourceFile) -> list[Any]:
         """The settings in the file; none of one that cannot be read."""

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from dragoman.services.knowledge.constraints.documents import find_values, is_document, line_of, read_path
-from dragoman.services.knowledge.constraints.imports import Import, is_parsed, may_mention
+from dragoman.services.knowledge.constraints.documents import find_values, line_of, read_path
+from dragoman.services.knowledge.constraints.imports import Import
 from dragoman.services.knowledge.constraints.models import (
     Constraint,
     Dependency,
@@ -84,16 +84,21 @@ def _code(constraint: Constraint, reading: Reading) -> Demand:
 
 
 def _import(constraint: Constraint, reading: Reading) -> Demand:
-    files = [file for file in reading.files(constraint.applies_to) if is_parsed(file.path)]
+    files = reading.parsed(constraint.applies_to)
     by_regex = constraint.operator.matches
     pattern = regex(constraint.pattern) if by_regex else name_glob(constraint.pattern, separators="./")
     head = "" if by_regex else _literal_head(constraint.pattern)
 
+    # A project imports the same few modules over and over.
+    known: dict[tuple[str, ...], bool] = {}
+
     def fits(found: Import) -> bool:
-        return any(pattern.search(name.encode()) is not None for name in found.names)
+        if (fit := known.get(found.names)) is None:
+            fit = known[found.names] = any(pattern.search(name.encode()) is not None for name in found.names)
+        return fit
 
     def group(file: SourceFile) -> _Group:
-        if head and not may_mention(file, head):
+        if head and not reading.may_import(file, head):
             return _Group(file.path)
         imports = reading.imports(file)
         return _Group(
@@ -141,7 +146,7 @@ def _is_named(constraint: Constraint, dependency: Dependency) -> bool:
 
 
 def _config(constraint: Constraint, reading: Reading) -> Demand:
-    files = [file for file in reading.files(constraint.applies_to) if is_document(file.path)]
+    files = reading.settings(constraint.applies_to)
     steps = read_path(constraint.path or constraint.pattern)
     pattern = regex(constraint.pattern) if constraint.path is not None else None
 
