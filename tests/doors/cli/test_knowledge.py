@@ -4,6 +4,7 @@ import json
 import subprocess
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from tests.doors.rest.calling import new_tenant
@@ -22,6 +23,37 @@ constraints:
 
 Use **httpx** for everything.
 """
+
+
+TEXT = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string", "minLength": 1}}}
+# What the standard's own schema demands of the parts that are written.
+SARIF = {
+    "type": "object", "required": ["version", "runs"], "additionalProperties": False,
+    "properties": {
+        "$schema": {"type": "string"}, "version": {"const": "2.1.0"},
+        "runs": {"type": "array", "minItems": 1, "items": {
+            "type": "object", "required": ["tool", "results"], "additionalProperties": False, "properties": {
+                "tool": {"type": "object", "required": ["driver"], "properties": {"driver": {
+                    "type": "object", "required": ["name"], "properties": {
+                        "name": {"type": "string"}, "version": {"type": "string"},
+                        "rules": {"type": "array", "uniqueItems": True, "items": {
+                            "type": "object", "required": ["id"],
+                            "properties": {"id": {"type": "string"}, "shortDescription": TEXT}}}}}}},
+                "results": {"type": "array", "items": {
+                    "type": "object", "required": ["message"], "additionalProperties": False, "properties": {
+                        "ruleId": {"type": "string"}, "ruleIndex": {"type": "integer", "minimum": 0},
+                        "level": {"enum": ["none", "note", "warning", "error"]}, "message": TEXT,
+                        "properties": {"type": "object"},
+                        "locations": {"type": "array", "items": {
+                            "type": "object", "properties": {"physicalLocation": {
+                                "type": "object", "required": ["artifactLocation"], "properties": {
+                                    "artifactLocation": {"type": "object", "required": ["uri"], "properties": {
+                                        "uri": {"type": "string", "pattern": "^[^ \\\\]+$"}}},
+                                    "region": {"type": "object", "properties": {
+                                        "startLine": {"type": "integer", "minimum": 1}}}}}}}}}}},
+            }}},
+    },
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -86,6 +118,20 @@ def test_check_writes_sarif(server: Server, tenant: str, project: Path) -> None:
     assert block["locations"] == [
         {"physicalLocation": {"artifactLocation": {"uri": "b.py"}, "region": {"startLine": 2}}}
     ]
+
+
+def test_sarif_has_the_shape_that_its_readers_demand(server: Server, tenant: str, project: Path) -> None:
+    (project / "two words.py").write_text("import requests\n")
+
+    checked = server.cli("knowledge", "check", str(project), "--format", "sarif", "--tenant", tenant)
+
+    log = json.loads(checked.stdout)
+    jsonschema.validate(log, SARIF, format_checker=jsonschema.FormatChecker())
+    uris = [place["physicalLocation"]["artifactLocation"]["uri"]
+            for result in log["runs"][0]["results"] for place in result["locations"]]  # fmt: skip
+    assert "two%20words.py" in uris
+    rules = log["runs"][0]["tool"]["driver"]["rules"]
+    assert {rules[result["ruleIndex"]]["id"] == result["ruleId"] for result in log["runs"][0]["results"]} == {True}
 
 
 def test_check_passes_when_nothing_blocks(server: Server, tenant: str, project: Path) -> None:

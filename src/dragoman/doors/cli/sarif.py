@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import quote
 
 from dragoman import __version__
 
@@ -29,7 +30,7 @@ def _result(violation: Mapping[str, Any], rules: list[str]) -> Json:
     }
     location = violation["location"]
     if location["file"]:
-        place: Json = {"artifactLocation": {"uri": location["file"]}}
+        place: Json = {"artifactLocation": {"uri": quote(location["file"])}}
         if location["line"]:
             place["region"] = {"startLine": location["line"]}
         result["locations"] = [{"physicalLocation": place}]
