@@ -11,7 +11,7 @@ from uuid import UUID
 from dragoman import __version__
 from dragoman.addresses import BINDINGS
 from dragoman.app.governance import bind_governance
-from dragoman.app.knowledge import bind_knowledge
+from dragoman.app.knowledge import KnowledgeCore, build_knowledge
 from dragoman.app.mcp import build_mcp
 from dragoman.app.memory import MemoryCore, build_memory
 from dragoman.app.push import PushCore, build_push
@@ -52,7 +52,6 @@ from dragoman.services.audit.sealer import Sealer
 from dragoman.services.audit.service import AuditService
 from dragoman.services.audit.store import AuditStore, SealStore
 from dragoman.services.audit.trail import AuditTrail
-from dragoman.services.knowledge.repositories import Repositories
 from dragoman.services.tenancy import operations as tenancy
 from dragoman.services.tenancy.keys import KeyService
 from dragoman.services.tenancy.revocations import Revocations
@@ -128,6 +127,7 @@ class Application:
     push: PushCore
     mcp: McpDoor
     memory: MemoryCore
+    knowledge: KnowledgeCore
     ready: bool = False
     jobs: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
@@ -137,6 +137,7 @@ class Application:
         await self.core_db.start()
         await self.limiter.start()
         await self.memory.start()
+        await self.knowledge.start()
         await self.tasks.start()
         await self.push.start()
         self.jobs = [asyncio.create_task(self.sealer.run()), asyncio.create_task(self.health.pulse())]
@@ -152,6 +153,7 @@ class Application:
             await self.push.stop()
             await self.mcp.stop()
             await self.tasks.stop()
+            await self.knowledge.stop()
             await self.memory.stop()
             await self.sealer.seal()
         await self.limiter.stop()
@@ -210,8 +212,8 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     _bind_audit(handlers, db, keyring, heads_file)
     memory = build_memory(settings, handlers, db, core_db)
     authority = Authority.open(settings.policy_dir)
-    repositories = bind_knowledge(handlers, settings, db, authority)
-    bind_governance(handlers, db, repositories)
+    knowledge = build_knowledge(settings, handlers, db, core_db, memory.embedder, authority)
+    bind_governance(handlers, db, knowledge.repositories)
 
     guards = Guards(admission=admission, authority=authority, keys=IdempotencyKeys(db), trail=trail)
     gate = Gate(handlers, guards, Watch(metrics=metrics, security=security, tracer=tracer), db)
@@ -246,9 +248,9 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
         push=push,
         mcp=mcp,
         memory=memory,
+        knowledge=knowledge,
     )
-    _register_checks(application, repositories)
-    return application
+    return _with_checks(application)
 
 
 def _authenticator(settings: Settings, keys: Issuer | Jwks, directory: Directory, pepper: bytes) -> Authenticator:
@@ -397,7 +399,7 @@ def _edge_rules(settings: Settings) -> EdgeRules:
     )
 
 
-def _register_checks(application: Application, repositories: Repositories) -> None:
+def _with_checks(application: Application) -> Application:
     async def postgresql() -> None:
         await application.db.ping()
 
@@ -413,9 +415,10 @@ def _register_checks(application: Application, repositories: Repositories) -> No
     application.health.register("valkey", valkey, critical=False)
 
     async def git() -> None:
-        if (wrong := await asyncio.to_thread(repositories.check)) is not None:
+        if (wrong := await asyncio.to_thread(application.knowledge.repositories.check)) is not None:
             raise Degraded(wrong)
 
     application.health.register("audit", audit, critical=False)
     application.health.register("git", git, critical=False)
     application.health.register("memory", application.memory.check, critical=False)
+    return application

@@ -1,26 +1,60 @@
 """Puts knowledge together: the repositories, their index, who asks and who changes."""
 
+import asyncio
+from dataclasses import dataclass, field
+
 from dragoman.infra.auth.authority import Authority
 from dragoman.infra.config import Settings
 from dragoman.infra.db import Database
+from dragoman.infra.embeddings import Embedder, Meanings
 from dragoman.infra.outbound import Allowed, Guard
 from dragoman.operations import Handlers
 from dragoman.services.knowledge import operations
 from dragoman.services.knowledge.curation import Curator
 from dragoman.services.knowledge.index import KnowledgeIndex
 from dragoman.services.knowledge.repositories import Repositories
+from dragoman.services.knowledge.search import KnowledgeSearch
 from dragoman.services.knowledge.service import KnowledgeService
 from dragoman.services.knowledge.store import KnowledgeStore
+from dragoman.services.knowledge.store_meaning import Document, VectorStore
 from dragoman.services.knowledge.sync import RemoteRules, Syncer
 
 
-def bind_knowledge(handlers: Handlers, settings: Settings, db: Database, authority: Authority) -> Repositories:
-    """Bind the operations of knowledge; the repositories is where the repositories are."""
+@dataclass(slots=True)
+class KnowledgeCore:
+    """The knowledge of this process: to be started after the database, and stopped before it."""
+
+    repositories: Repositories
+    meanings: Meanings[Document]
+    jobs: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
+
+    async def start(self) -> None:
+        """See what there is, then give documents their vectors behind the requests."""
+        await self.meanings.start()
+        self.jobs = [asyncio.create_task(self.meanings.run())]
+
+    async def stop(self) -> None:
+        """Leave what is unfinished in its queue."""
+        for job in self.jobs:
+            job.cancel()
+        await asyncio.gather(*self.jobs, return_exceptions=True)
+
+
+def build_knowledge(
+    settings: Settings,
+    handlers: Handlers,
+    db: Database,
+    core_db: Database,
+    embedder: tuple[Embedder | None, str],
+    authority: Authority,
+) -> KnowledgeCore:
+    """Bind the operations of knowledge; without an embedder comes the reason."""
     repositories = Repositories(settings.knowledge_dir)
     store = KnowledgeStore(db)
     index = KnowledgeIndex(store, db, repositories)
+    meanings = Meanings(VectorStore(core_db), *embedder)
     knowledge, curator = KnowledgeService(store, index, repositories), Curator(store, index, repositories)
-    handlers.add(operations.QUERY, knowledge.query)
+    handlers.add(operations.QUERY, KnowledgeSearch(store, index, meanings).query)
     handlers.add(operations.SHOW, knowledge.show)
     handlers.add(operations.CHECK, knowledge.check)
     handlers.add(operations.HISTORY, knowledge.history)
@@ -45,4 +79,4 @@ def bind_knowledge(handlers: Handlers, settings: Settings, db: Database, authori
         may_connect=lambda caller: authority.refusal(caller, operations.ACCEPT_ITEM) is None,
     )
     handlers.add(operations.SYNC, syncer.sync)
-    return repositories
+    return KnowledgeCore(repositories, meanings)

@@ -5,25 +5,28 @@ from dataclasses import dataclass, field
 
 from dragoman.infra.config import Settings
 from dragoman.infra.db import Database
-from dragoman.infra.embeddings import choose_embedder
+from dragoman.infra.embeddings import Embedder, Meanings, choose_embedder
 from dragoman.infra.ids import new_id
 from dragoman.infra.telemetry import Degraded
 from dragoman.operations import Handlers
 from dragoman.services.memory import operations as memory
-from dragoman.services.memory.meanings import Meanings
 from dragoman.services.memory.search import MemorySearch
 from dragoman.services.memory.service import MemoryService
 from dragoman.services.memory.store import MemoryStore
-from dragoman.services.memory.store_index import IndexStore
+from dragoman.services.memory.store_index import IndexStore, Pending
 from dragoman.services.memory.transfer import MemoryTransfer
 from dragoman.services.memory.uses import UseCounts
 
 
 @dataclass(slots=True)
 class MemoryCore:
-    """The memory of this process: to be started after the database, and stopped before it."""
+    """The memory of this process: to be started after the database, and stopped before it.
 
-    meanings: Meanings
+    The embedder, or the reason why there is none, is for whoever else looks at meaning; they stop before memory does.
+    """
+
+    embedder: tuple[Embedder | None, str]
+    meanings: Meanings[Pending]
     uses: UseCounts
     jobs: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
@@ -38,7 +41,8 @@ class MemoryCore:
             job.cancel()
         await asyncio.gather(*self.jobs, return_exceptions=True)
         await self.uses.flush()
-        await self.meanings.stop()
+        if (embedder := self.embedder[0]) is not None:
+            await embedder.stop()
 
     async def check(self) -> str | None:
         """For /health.
@@ -55,7 +59,8 @@ class MemoryCore:
 def build_memory(settings: Settings, handlers: Handlers, db: Database, core_db: Database) -> MemoryCore:
     """Bind the operations of memory."""
     store, index = MemoryStore(db), IndexStore(core_db)
-    meanings, uses = Meanings(index, *choose_embedder(settings)), UseCounts(index)
+    embedder = choose_embedder(settings)
+    meanings, uses = Meanings(index, *embedder), UseCounts(index)
     search = MemorySearch(store, meanings, uses, decay_per_day=settings.memory.decay_per_day)
     service = MemoryService(store, search, db, new_id=new_id, wake=meanings.wake, has_vectors=lambda: meanings.stored)
     transfer = MemoryTransfer(service, store)
@@ -70,4 +75,4 @@ def build_memory(settings: Settings, handlers: Handlers, db: Database, core_db: 
     handlers.add(memory.PROMOTE, service.promote)
     handlers.add(memory.EXPORT, transfer.export)
     handlers.add(memory.IMPORT, transfer.import_)
-    return MemoryCore(meanings, uses)
+    return MemoryCore(embedder, meanings, uses)

@@ -5,8 +5,9 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.infra.embeddings import fuse, meaning_of
 from dragoman.services.memory.layers import Layer
-from dragoman.services.memory.ranking import TIE, Scored, arrange, freshness, fuse, meaning_of, with_neighbours
+from dragoman.services.memory.ranking import TIE, Scored, arrange, freshness, with_neighbours
 
 SHARES = st.floats(0, 1)
 HITS = st.lists(

@@ -103,6 +103,8 @@ async def _enable_meaning(connection: asyncpg.Connection) -> None:
     """Take up pgvector where it came after the schema; most starts find it there."""
     if await connection.fetchval("SELECT to_regproc('memory_enable_meaning') IS NOT NULL"):
         await connection.execute("SELECT memory_enable_meaning()")
+    if await connection.fetchval("SELECT to_regproc('knowledge_enable_meaning') IS NOT NULL"):
+        await connection.execute("SELECT knowledge_enable_meaning()")
 
 
 async def _apply(connection: asyncpg.Connection, migration: Migration) -> None:

@@ -2,5 +2,17 @@
 
 from dragoman.infra.embeddings.choice import choose_embedder
 from dragoman.infra.embeddings.embedder import DIMENSIONS, Embedder, EmbedderAway, EmbeddingFailed, as_text
+from dragoman.infra.embeddings.fusion import fuse, meaning_of
+from dragoman.infra.embeddings.meanings import Meanings
 
-__all__ = ["DIMENSIONS", "Embedder", "EmbedderAway", "EmbeddingFailed", "as_text", "choose_embedder"]
+__all__ = [
+    "DIMENSIONS",
+    "Embedder",
+    "EmbedderAway",
+    "EmbeddingFailed",
+    "Meanings",
+    "as_text",
+    "choose_embedder",
+    "fuse",
+    "meaning_of",
+]

@@ -52,6 +52,7 @@ class QueryResult(Output):
 
     items: list[ItemSummary]
     total_count: int = Field(description="How many fit, of which these are the first.")
+    by_meaning: bool = Field(description="Whether meaning was looked at too, and not words alone.")
 
 
 class ItemChange(Output):

@@ -1,4 +1,4 @@
-"""Asking knowledge: find, show, check, and how it came to be so."""
+"""Asking knowledge: show, check, and how it came to be so."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from dragoman.services.knowledge.constraints import (
     Violation,
 )
 from dragoman.services.knowledge.index import KnowledgeIndex
-from dragoman.services.knowledge.items import MAIN, PROPOSALS, Status
+from dragoman.services.knowledge.items import MAIN, PROPOSALS
 from dragoman.services.knowledge.repositories import EXTRA, Repositories
 from dragoman.services.knowledge.store import KnowledgeStore, Record
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from dragoman.services.knowledge.repository import Change
     from dragoman.services.knowledge.workshop import Workshop
 
-_ALIVE = (Status.ACCEPTED, Status.PROPOSED, Status.DRAFT)
 _MOST_PROBLEMS = 500
 _MOST_HISTORY = 50
 
@@ -40,24 +39,6 @@ class KnowledgeService:
         self._store = store
         self._index = index
         self._repositories = repositories
-
-    async def query(self, caller: Caller, wanted: m.QueryKnowledge) -> m.QueryResult:
-        """Items that fit, best first."""
-        scope = scope_of(caller)
-        await self._index.refresh(scope)
-        statuses = [wanted.status] if isinstance(wanted.status, Status) else wanted.status or _ALIVE
-        rows = await self._store.search(
-            scope,
-            (wanted.query or "").strip() or None,
-            statuses=[status.value for status in statuses],
-            item_type=wanted.type and wanted.type.value,
-            layer=wanted.layer and wanted.layer.value,
-            layer_id=wanted.layer_id,
-            tags=wanted.tags or [],
-            limit=wanted.limit,
-        )
-        total = rows[0]["total"] if rows else 0
-        return m.QueryResult(items=[m.ItemSummary.model_validate(row) for row in rows], total_count=total)
 
     async def show(self, caller: Caller, wanted: m.ShowItem) -> m.KnowledgeItem:
         """The item as it is in force; one that never was, as it is proposed.

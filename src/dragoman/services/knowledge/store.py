@@ -1,6 +1,7 @@
 """The SQL of the index of knowledge."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, LiteralString
 
 from dragoman.infra.db import Database, Scope
@@ -62,6 +63,8 @@ ON CONFLICT (tenant_id, branch, path) DO UPDATE SET
     superseded_by = excluded.superseded_by, links = excluded.links, version = excluded.version,
     commit = excluded.commit, created_at = excluded.created_at, updated_at = excluded.updated_at,
     search = excluded.search"""
+QUEUE: LiteralString = """
+INSERT INTO knowledge_pending (tenant_id, blob) SELECT $1, unnest($2::text[]) ON CONFLICT DO NOTHING"""
 SHADOW: LiteralString = """
 UPDATE knowledge_items AS i SET shadowed = i.path <> first.path
 FROM (SELECT id, min(path) AS path FROM knowledge_items WHERE tenant_id = $1 AND branch = 'main' GROUP BY id) AS first
@@ -103,22 +106,42 @@ ORDER BY id, branch <> 'main', branch LIKE 'rejected/%'"""
 COUNTS: LiteralString = """
 SELECT status, count(*) AS items FROM knowledge_items WHERE tenant_id = $1 AND NOT shadowed GROUP BY status"""
 LATEST: LiteralString = f"""
-SELECT {_SUMMARY}, 1.0::float8 AS score, count(*) OVER () AS total FROM knowledge_items WHERE {_CHOSEN}
+SELECT {_SUMMARY}, branch, 1.0::float8 AS score, count(*) OVER () AS total FROM knowledge_items WHERE {_CHOSEN}
 ORDER BY status <> 'accepted', updated_at DESC, id LIMIT $7"""
 # A word of the question that is found counts most; where it stands and how often decides between equals.
-SEARCH: LiteralString = f"""
+MATCH_WORDS: LiteralString = f"""
 WITH asked AS (
     SELECT array_agg(quote_literal(word)::tsquery) AS words,
            string_agg(quote_literal(word), ' | ')::tsquery AS any_word
     FROM unnest(tsvector_to_array(to_tsvector('english', $8))) AS word
 ), found AS (
-    SELECT {_SUMMARY}, search, count(*) OVER () AS total, ts_rank_cd(search, any_word, 32) AS rank, words
+    SELECT {_SUMMARY}, branch, search, count(*) OVER () AS total, ts_rank_cd(search, any_word, 32) AS rank, words
     FROM knowledge_items, asked WHERE {_CHOSEN} AND search @@ any_word ORDER BY rank DESC LIMIT 500
 )
-SELECT {_SUMMARY}, total,
+SELECT {_SUMMARY}, branch, total,
        round((0.75 * (SELECT avg((search @@ word)::int) FROM unnest(words) AS word) + 0.25 * rank)::numeric, 4)::float8
-       AS score
-FROM found ORDER BY score DESC, status <> 'accepted', updated_at DESC, id LIMIT $7"""
+       AS words
+FROM found ORDER BY words DESC, status <> 'accepted', updated_at DESC, id LIMIT $7"""
+# Compared one by one: a tenant has thousands of documents, not millions.
+MATCH_MEANING: LiteralString = f"""
+SELECT {_SUMMARY}, branch, (1 - (embedding <=> $8::halfvec))::float8 AS cosine
+FROM knowledge_items JOIN knowledge_vectors USING (tenant_id, blob)
+WHERE {_CHOSEN} AND model = $9 AND embedding <=> $8::halfvec <= 1 - $10::float8 ORDER BY cosine DESC, id LIMIT $7"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """Which items a question is about."""
+
+    statuses: Sequence[str]
+    item_type: str | None
+    layer: str | None
+    layer_id: str | None
+    tags: Sequence[str]
+
+    def arguments(self, scope: Scope, limit: int) -> tuple[Any, ...]:
+        """For the statements that choose."""
+        return scope.tenant, list(self.statuses), self.item_type, self.layer, self.layer_id, list(self.tags), limit
 
 
 class KnowledgeStore:
@@ -169,6 +192,7 @@ class KnowledgeStore:
             malformed = [row["path"] for row in problems if row["kind"] == "malformed"]
             await self._db.execute(scope, REMOVE, scope.tenant, branch, malformed)
             await self._db.execute(scope, PUT, scope.tenant, branch, items)
+            await self._db.execute(scope, QUEUE, scope.tenant, [row["blob"] for row in items])
             await self._db.execute(scope, PUT_PROBLEMS, scope.tenant, problems)
 
     async def remove(self, scope: Scope, branch: str, paths: Sequence[str]) -> None:
@@ -207,23 +231,18 @@ class KnowledgeStore:
         """How many items there are in each status."""
         return {row["status"]: row["items"] for row in await self._db.fetch(scope, COUNTS, scope.tenant)}
 
-    async def search(
-        self,
-        scope: Scope,
-        query: str | None,
-        *,
-        statuses: Sequence[str],
-        item_type: str | None,
-        layer: str | None,
-        layer_id: str | None,
-        tags: Sequence[str],
-        limit: int,
+    async def latest(self, scope: Scope, chosen: Chosen, limit: int) -> list[Record]:
+        """The items that fit, those in force and the newest first, each with how many there are."""
+        return [dict(row) for row in await self._db.fetch(scope, LATEST, *chosen.arguments(scope, limit))]
+
+    async def match_words(self, scope: Scope, question: str, chosen: Chosen, limit: int) -> list[Record]:
+        """Those that share words with the question, best first, each with how well and how many there are."""
+        rows = await self._db.fetch(scope, MATCH_WORDS, *chosen.arguments(scope, limit), question)
+        return [dict(row) for row in rows]
+
+    async def match_meaning(
+        self, scope: Scope, vector: tuple[str, str], chosen: Chosen, least: float, limit: int
     ) -> list[Record]:
-        """The items that fit, best first, each with its score and how many there are."""
-        chosen = (scope.tenant, list(statuses), item_type, layer, layer_id, list(tags), limit)
-        found = (
-            await self._db.fetch(scope, SEARCH, *chosen, query)
-            if query
-            else await self._db.fetch(scope, LATEST, *chosen)
-        )
-        return [dict(row) for row in found]
+        """Those whose vectors are as near to the question's, nearest first, each with its cosine."""
+        rows = await self._db.fetch(scope, MATCH_MEANING, *chosen.arguments(scope, limit), *vector, least)
+        return [dict(row) for row in rows]

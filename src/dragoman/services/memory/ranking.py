@@ -1,4 +1,4 @@
-"""How well a memory answers: words and meaning made into one score, and scores into an order.
+"""How well a memory answers: its fused score helped by neighbours and age, and scores made into an order.
 
 Every step is monotone: a signal can raise a score and never lowers one, so that a weak one cannot spoil a strong one.
 The only exception is age, which takes at most a tenth.
@@ -18,9 +18,6 @@ from dragoman.services.memory.layers import Layer
 TIE: Final = 0.05
 # Two texts whose vectors are as near as this say the same, unless a number or a "not" tells them apart.
 SAME: Final = 0.95
-# Texts that have nothing to do with each other have cosines up to about the first; near paraphrases reach the second.
-_UNRELATED, _PARAPHRASE = 0.15, 0.75
-_WORDS_SHARE: Final = 0.9
 _NEIGHBOUR_SHARE: Final = 0.25
 _OLDEST_SHARE: Final = 0.9
 _NEGATIONS = frozenset({"no", "not", "never", "none", "nobody", "nothing", "cannot", "without", "longer", "stopped"})
@@ -50,18 +47,6 @@ class Scored:
     content: str
     score: float
     folded: list["Scored"] = field(default_factory=list["Scored"], compare=False)
-
-
-def meaning_of(cosine: float | None) -> float:
-    """What a cosine is worth: nothing where unrelated texts are, all of it where paraphrases are."""
-    if cosine is None:
-        return 0.0
-    return min(1.0, max(0.0, (cosine - _UNRELATED) / (_PARAPHRASE - _UNRELATED)))
-
-
-def fuse(words: float, meaning: float) -> float:
-    """One score from two: at least as good as the better one, better where both agree."""
-    return 1 - (1 - _WORDS_SHARE * words) * (1 - _WORDS_SHARE * meaning)
 
 
 def with_neighbours(own: float, before: float, after: float) -> float:

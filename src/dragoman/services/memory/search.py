@@ -9,6 +9,7 @@ from uuid import UUID
 
 from dragoman.context import Caller
 from dragoman.infra.db import Scope
+from dragoman.infra.embeddings import fuse, meaning_of
 from dragoman.services.memory.filters import compile_filters
 from dragoman.services.memory.layers import Layer, Place, places_of, scope_of
 from dragoman.services.memory.models import Explanation, Folded, Found, Hit, SearchMemories
@@ -19,8 +20,6 @@ from dragoman.services.memory.ranking import (
     Scored,
     arrange,
     freshness,
-    fuse,
-    meaning_of,
     with_neighbours,
 )
 from dragoman.services.memory.store import Held, MemoryStore

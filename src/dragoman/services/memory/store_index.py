@@ -103,27 +103,27 @@ class IndexStore:
         row = await self._db.find(_NOBODY, HAS_VECTORS)
         return row is not None and bool(row["there"])
 
-    async def use_model(self, model: str) -> bool:
-        """Queue everything again if the vectors were another model's; True when they were. One transaction."""
+    async def use_model(self, model: str) -> None:
+        """Queue everything again if the vectors were another model's. One transaction."""
         async with self._db.unit(_NOBODY):
             await self._db.execute(_NOBODY, LOCK_MODELS)
             row = await self._db.find(_NOBODY, FIND_MODEL)
             if row is not None and row["model"] == model:
-                return False
+                return
             await self._db.execute(_NOBODY, FORGET_MODELS)
             await self._db.execute(_NOBODY, SET_MODEL, model)
             await self._db.execute(_NOBODY, QUEUE_ALL, model)
-            return True
 
     async def take(self, most: int) -> list[Pending]:
         """Some that wait, for a short while nobody else's."""
         rows = await self._db.fetch(_NOBODY, TAKE, most)
         return [Pending(*row) for row in rows]
 
-    async def copy_known(self, model: str, taken: Sequence[Pending]) -> set[tuple[UUID, UUID, int]]:
-        """Give them the vectors of the same words elsewhere in their tenants, and say which had one."""
+    async def settle_known(self, model: str, taken: Sequence[Pending]) -> list[Pending]:
+        """Give them the vectors of the same words elsewhere in their tenants; those that found none."""
         rows = await self._db.fetch(_NOBODY, COPY, model, *_columns(taken))
-        return {(row["tenant_id"], row["memory_id"], row["version"]) for row in rows}
+        known = {(row["tenant_id"], row["memory_id"], row["version"]) for row in rows}
+        return [one for one in taken if (one.tenant, one.memory_id, one.version) not in known]
 
     async def keep(self, model: str, taken: Sequence[Pending], vectors: Sequence[str]) -> None:
         """Store their vectors and take them off the queue."""

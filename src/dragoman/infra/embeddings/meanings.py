@@ -1,16 +1,16 @@
-"""Meaning, as far as there is any: vectors of questions on the spot, vectors of memories behind them."""
+"""Meaning, as far as there is any: vectors of questions on the spot, vectors of what is kept behind them."""
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 from time import monotonic
+from typing import Generic, Protocol, TypeVar
 
 import structlog
 
 from dragoman.errors import UpstreamUnavailable
-from dragoman.infra.embeddings import Embedder, EmbedderAway, EmbeddingFailed, as_text
-from dragoman.services.memory.store_index import IndexStore, Pending
+from dragoman.infra.embeddings.embedder import Embedder, EmbedderAway, EmbeddingFailed, as_text
 
 _LOG = structlog.get_logger(__name__)
 _SWEEP_S = 1.0
@@ -23,14 +23,67 @@ _PAUSE_S = 5.0
 _LATE_S = 60.0
 
 
-class Meanings:
-    """Keeps the vectors of memories up with the memories, and finds those of questions.
+class Waits(Protocol):
+    """A text that waits for its vector; without content it was forgotten meanwhile."""
 
-    Memories wait in a table, not in this process: whoever dies loses nothing, and any number of servers share the work.
+    @property
+    def attempts(self) -> int:
+        """How often it was taken, this time included."""
+        ...
+
+    @property
+    def content(self) -> str | None:
+        """The text."""
+        ...
+
+
+W = TypeVar("W", bound=Waits)
+
+
+class Queue(Protocol[W]):
+    """Where texts wait and where their vectors go."""
+
+    async def has_vectors(self) -> bool:
+        """Whether vectors can be kept at all."""
+        ...
+
+    async def use_model(self, model: str) -> None:
+        """Queue again whatever has only a vector of another model."""
+        ...
+
+    async def take(self, most: int) -> list[W]:
+        """Some that wait, for a short while nobody else's."""
+        ...
+
+    async def settle_known(self, model: str, taken: Sequence[W]) -> list[W]:
+        """Give those their vectors for which one is there already; the others."""
+        ...
+
+    async def keep(self, model: str, taken: Sequence[W], vectors: Sequence[str]) -> None:
+        """Store their vectors and take them off the queue."""
+        ...
+
+    async def put_back(self, taken: Sequence[W]) -> None:
+        """Let them be taken again, as if they had not been."""
+        ...
+
+    async def give_up(self, taken: Sequence[W]) -> None:
+        """Take them off the queue without vectors."""
+        ...
+
+    async def oldest_waiting_s(self) -> float:
+        """The age of the oldest that waits; 0 when none does."""
+        ...
+
+
+class Meanings(Generic[W]):
+    """Keeps vectors up with the texts they are of, and finds those of questions.
+
+    Texts wait in a table, not in this process: whoever dies loses nothing, and any number of servers share the work.
     """
 
-    def __init__(self, store: IndexStore, embedder: Embedder | None, reason: str) -> None:
-        self._store = store
+    def __init__(self, queue: Queue[W], embedder: Embedder | None, reason: str) -> None:
+        self._queue = queue
         self._embedder = embedder
         self._reason = reason
         self._vectors = False
@@ -57,20 +110,15 @@ class Meanings:
 
     async def start(self) -> None:
         """Look what the database can do, and queue everything again if the model is another one now."""
-        self._vectors = await self._store.has_vectors()
-        if self._embedder is not None and self._vectors and await self._store.use_model(self._embedder.model):
-            _LOG.info("memory.model_changed", model=self._embedder.model)
-
-    async def stop(self) -> None:
-        """Let go of the model."""
-        if self._embedder is not None:
-            await self._embedder.stop()
+        self._vectors = await self._queue.has_vectors()
+        if self._embedder is not None and self._vectors:
+            await self._queue.use_model(self._embedder.model)
 
     async def check(self) -> tuple[str, bool]:
         """What to say of it, and whether all is well."""
         if self.words_alone:
             return self.words_alone, True
-        late_s = await self._store.oldest_waiting_s()
+        late_s = await self._queue.oldest_waiting_s()
         if self._failure and late_s:
             return f"words alone for now: {self._failure}", False
         return (f"meaning is {late_s:.0f} s behind", late_s < _LATE_S) if late_s > _SWEEP_S * 5 else ("", True)
@@ -87,7 +135,7 @@ class Meanings:
             vector = as_text((await embedder.embed([query], urgent=True))[0])
         except EmbeddingFailed as error:
             self._paused_until = monotonic() + _PAUSE_S
-            _LOG.warning("memory.question_by_words_alone", reason=str(error))
+            _LOG.warning("embeddings.question_by_words_alone", reason=str(error))
             return None
         self._questions[query] = vector
         if len(self._questions) > _REMEMBERED:
@@ -108,39 +156,38 @@ class Meanings:
                     continue
             except (EmbedderAway, UpstreamUnavailable) as error:
                 self._failure = str(error)
-                _LOG.warning("memory.vectors_postponed", reason=str(error))
+                _LOG.warning("embeddings.vectors_postponed", reason=str(error))
                 await asyncio.sleep(_PAUSE_S)
             except Exception:  # noqa: BLE001 - a worker loop: it must outlive whatever a batch runs into
-                _LOG.exception("memory.vectors_failed")
+                _LOG.exception("embeddings.vectors_failed")
                 await asyncio.sleep(_PAUSE_S)
 
     async def _batch(self, embedder: Embedder) -> int:
-        taken = await self._store.take(_BATCH)
+        taken = await self._queue.take(_BATCH)
         spent = [item for item in taken if item.content is None or item.attempts > _MOST_ATTEMPTS]
         if spent:
-            await self._store.give_up(spent)
+            await self._queue.give_up(spent)
         wanted = [item for item in taken if item not in spent]
         if wanted:
-            known = await self._store.copy_known(embedder.model, wanted)
-            wanted = [item for item in wanted if (item.tenant, item.memory_id, item.version) not in known]
+            wanted = await self._queue.settle_known(embedder.model, wanted)
         if wanted:
             await self._embed(embedder, wanted)
         return len(taken)
 
-    async def _embed(self, embedder: Embedder, wanted: Sequence[Pending]) -> None:
+    async def _embed(self, embedder: Embedder, wanted: Sequence[W]) -> None:
         # One unfit text fails its batch; the next time each is by itself, and the others pass.
         batches = [[item for item in wanted if item.attempts == 1], *([item] for item in wanted if item.attempts > 1)]
         left = [batch for batch in batches if batch]
         while left:
             try:
                 vectors = await embedder.embed([item.content or "" for item in left[0]])
-                await self._store.keep(embedder.model, left[0], [as_text(vector) for vector in vectors])
+                await self._queue.keep(embedder.model, left[0], [as_text(vector) for vector in vectors])
                 self._failure = ""
             except EmbedderAway:
                 # It is not for the texts: however long this lasts, none of them is given up.
-                await self._store.put_back([item for batch in left for item in batch])
+                await self._queue.put_back([item for batch in left for item in batch])
                 raise
             except EmbeddingFailed as error:
                 self._failure = str(error)
-                _LOG.warning("memory.text_refused", number=len(left[0]), reason=str(error))
+                _LOG.warning("embeddings.text_refused", number=len(left[0]), reason=str(error))
             del left[0]

@@ -1,0 +1,40 @@
+"""Knowledge by its meaning: found without a common word, and never in place of what the words say."""
+
+import httpx
+
+from tests.harness import Server, wait_for
+from tests.tenants import done, new_tenant, query
+
+
+def propose(client: httpx.Client, title: str, content: str) -> str:
+    item = done(client.post("/api/knowledge/propose", json={"type": "adr", "title": title, "content": content}))
+    return str(item["id"])
+
+
+def ask(client: httpx.Client, question: str) -> dict[str, object]:
+    found = done(client.post("/api/knowledge/query", json={"query": question}))
+    return {"ids": [item["id"] for item in found["items"]], "by_meaning": found["by_meaning"]}
+
+
+def test_an_item_is_found_by_words_at_once_and_by_meaning_without_a_common_word_soon_after(server: Server) -> None:
+    with server.client(server.token(tenant=new_tenant(server))) as client:
+        tea = propose(client, "Oolong every morning", "Staff drink it before the stand-up.")
+        printer = propose(client, "Printer paper", "The second floor refills the tray on Mondays.")
+        assert ask(client, "who refills the printer?")["ids"] == [printer]
+        wait_for(lambda: not query(server, "SELECT 1 FROM knowledge_pending LIMIT 1"), "the vectors")
+
+        found = ask(client, "hot beverages for employees at breakfast")
+
+        assert found == {"ids": [tea], "by_meaning": True}
+        assert ask(client, "who refills the printer?")["ids"] == [printer]
+
+
+def test_meaning_stays_within_the_tenant(server: Server) -> None:
+    with (
+        server.client(server.token(tenant=new_tenant(server))) as ours,
+        server.client(server.token(tenant=new_tenant(server))) as theirs,
+    ):
+        propose(ours, "Oolong every morning", "Staff drink it before the stand-up.")
+        wait_for(lambda: not query(server, "SELECT 1 FROM knowledge_pending LIMIT 1"), "the vectors")
+
+        assert ask(theirs, "hot beverages for employees at breakfast")["ids"] == []
