@@ -1,49 +1,22 @@
 """Knowledge from a real remote on disk, with everything that can be wrong in it."""
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.doors.a2a.calling import A2A, tool
+from tests.doors.a2a.calling import A2A
 from tests.doors.a2a.test_knowledge import by_message
 from tests.doors.rest.calling import new_tenant
 from tests.harness import Server
-
-
-class Remote:
-    """Somebody's repository of knowledge."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.git("init", "-q", "-b", "main", str(path))
-
-    def git(self, *words: str) -> str:
-        who = ["-c", "user.name=ada", "-c", "user.email=ada@example.com"]
-        where = ["-C", str(self.path)] if self.path.exists() else []
-        return subprocess.run(["git", *who, *where, *words], check=True, capture_output=True, text=True).stdout
-
-    def write(self, **documents: str) -> None:
-        """Commit documents, by the path that each has with __ for /."""
-        for name, text in documents.items():
-            path = self.path / f"{name.replace('__', '/')}.md"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        self.git("add", "-A")
-        self.git("commit", "-qm", "change")
-
-
-def item(title: str, **fields: str) -> str:
-    head = "".join(f"{name}: {value}\n" for name, value in {"title": title, "status": "accepted", **fields}.items())
-    return f"---\n{head}---\n\n{title} it is.\n"
+from tests.services.knowledge.remotes import Remote, item
 
 
 @pytest.fixture(scope="module")
 def reading() -> Iterator[Server]:
     """A server that may read repositories of this machine."""
-    allowed = {"DRAGOMAN_KNOWLEDGE__ALLOW_FILE_REMOTES": "true", "DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "100000"}
+    allowed = {"DRAGOMAN_KNOWLEDGE__ALLOW_FILE_REMOTES": "true", "DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "100000",
+               "DRAGOMAN_OUTBOUND__ALLOW": "127.0.0.2"}  # fmt: skip
     with Server(allowed) as running:
         yield running
 
@@ -137,16 +110,6 @@ def test_a_remote_that_is_not_there_fails_the_task_and_nothing_is_lost(
     assert call("knowledge_sync")["merged"] is True
 
 
-def test_a_sync_says_how_far_it_is(reading: Server, tenant: str, remote: Remote) -> None:
-    remote.write(company__adrs__a=item("A"))
-    caller = A2A(reading, tenant=tenant)
-
-    task: dict[str, Any] = caller.call("SendMessage", tool("knowledge_sync", {"remote": str(remote.path)}))["task"]
-
-    rows = caller.http.get(f"/a2a/rest/tasks/{task['id']}", headers={"A2A-Version": "1.0"}).json()
-    assert rows["status"]["state"] == "TASK_STATE_COMPLETED"
-
-
 @pytest.mark.parametrize(
     ("remote", "code"),
     [
@@ -160,6 +123,14 @@ def test_a_sync_says_how_far_it_is(reading: Server, tenant: str, remote: Remote)
 )
 def test_an_address_that_must_not_be_reached_is_refused(reading: Server, tenant: str, remote: str, code: str) -> None:
     assert by_message(A2A(reading, tenant=tenant))("knowledge_sync", remote=remote)["error"]["code"] == code
+
+
+@pytest.mark.parametrize("remote", ["https://127.0.0.2:9/x.git", "ssh://git@127.0.0.2:9/x.git", "git@127.0.0.2:x.git"])
+def test_a_host_that_does_not_answer_is_named_with_the_reason(reading: Server, tenant: str, remote: str) -> None:
+    error = by_message(A2A(reading, tenant=tenant))("knowledge_sync", remote=remote)["error"]
+
+    assert error["code"] == "REMOTE_UNAVAILABLE"
+    assert remote in error["message"]
 
 
 def test_paths_are_refused_unless_they_are_allowed(a2a: A2A, tmp_path: Path) -> None:

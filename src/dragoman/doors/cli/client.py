@@ -58,6 +58,17 @@ class Client:
             headers["content-type"] = "application/json"
         return self._send(binding.method, path, body, headers)
 
+    def exchange(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The answer of an A2A address.
+
+        Raises:
+            Refused: the server answered with an error.
+            Unreachable: it did not answer.
+        """
+        headers = {**self._headers, "a2a-version": "1.0", "content-type": "application/json"}
+        sent = json.dumps(body).encode() if body is not None else None
+        return self._send(method, self._prefix + path, sent, headers)
+
     def _send(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> dict[str, Any]:
         try:
             with closing(self._connect()) as connection:
@@ -72,7 +83,7 @@ class Client:
         if response.status < 300:
             return answer
         wait = response.headers.get("retry-after", "")
-        raise Refused(answer, retry_after_s=int(wait) if wait.isdigit() else None)
+        raise Refused(_problem(answer), retry_after_s=int(wait) if wait.isdigit() else None)
 
     def _connect(self) -> http.client.HTTPConnection:
         if not self._secure:
@@ -96,6 +107,16 @@ def _object(text: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     return cast("dict[str, Any]", answer) if isinstance(answer, dict) else None
+
+
+def _problem(answer: dict[str, Any]) -> dict[str, Any]:
+    """What went wrong, also where A2A says it in its own shape."""
+    error = answer.get("error")
+    if not isinstance(error, dict):
+        return answer
+    told = cast("dict[str, Any]", error)
+    reasons = [str(one["reason"]) for one in told.get("details", []) if "reason" in one]
+    return {"detail": told.get("message"), "status": told.get("code"), "code": reasons[0] if reasons else "FAILED"}
 
 
 def _as_query(values: dict[str, Any]) -> dict[str, str]:

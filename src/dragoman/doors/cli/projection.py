@@ -11,6 +11,7 @@ import rich_click as click
 from pydantic.fields import FieldInfo
 
 from dragoman.addresses import BINDINGS, Binding
+from dragoman.doors.cli.following import follow
 from dragoman.doors.cli.hints import next_steps
 from dragoman.doors.cli.program import program
 from dragoman.doors.cli.session import Asked, common_options, connect
@@ -58,7 +59,10 @@ def project_operation(binding: Binding, name: str | None = None) -> click.RichCo
 def _run(binding: Binding, given: dict[str, Any], asked: Asked) -> None:
     view = View(as_json=asked.as_json)
     client = connect(asked)
-    envelope = client.call(binding, given)
+    if binding.operation.long:
+        envelope = {"data": follow(binding, given, asked, view.note), "meta": {}}
+    else:
+        envelope = client.call(binding, given)
     data, cursor = envelope["data"], envelope["meta"].get("nextCursor")
     if isinstance(data, list):
         items = cast("list[dict[str, Any]]", data)

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any, cast
+from uuid import uuid4
 
 import pygit2
 from pygit2.enums import FileMode, MergeFavor
@@ -13,7 +14,7 @@ from dragoman.services.knowledge.errors import RemoteUnavailable
 from dragoman.services.knowledge.items import MAIN, Signed
 from dragoman.services.knowledge.repository import Repository
 
-_REMOTE = "refs/remotes/origin/"
+_REMOTE, _FETCHED = "refs/remotes/origin/", "refs/fetched/"
 _FAVORS = {"stop": MergeFavor.NORMAL, "ours": MergeFavor.OURS, "theirs": MergeFavor.THEIRS}
 
 
@@ -64,9 +65,8 @@ def fetch(
     git = repository.git
     # A redirect would lead past whoever judged the address.
     git.config["http.followRedirects"] = "false"
-    name = _REMOTE + branch
-    with suppress(KeyError):
-        git.references.delete(name)
+    # A name of its own: another sync of the same repository may be under way, here or in another process.
+    name = _FETCHED + uuid4().hex
     watch = _Watch(most_bytes=most_bytes, stopped=stopped, tell=tell)
     try:
         git.remotes.create_anonymous(remote).fetch([f"+refs/heads/{branch}:{name}"], callbacks=watch)
@@ -75,7 +75,12 @@ def fetch(
     reference = git.references.get(name)
     if reference is None:
         raise RemoteUnavailable(remote, f"it has no branch {branch!r}")
-    return str(reference.target)
+    theirs = str(reference.target)
+    # Kept, so that what could not be merged is not fetched again; another sync may be keeping its own just now.
+    with suppress(pygit2.GitError):
+        git.references.create(_REMOTE + branch, theirs, force=True)
+    reference.delete()
+    return theirs
 
 
 def merge(repository: Repository, theirs: str, signed: Signed, *, remote: str, on_conflict: str) -> Merge:

@@ -1,7 +1,7 @@
 """Tasks for those who ask: send a message, look, wait, follow, cancel. One task, whichever door shows it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -89,7 +89,7 @@ class TaskService:
         return task if run.reply is None else Reply(task.context_id, run.reply)
 
     async def get(self, caller: Caller, ref: str) -> Task:
-        """How a task stands, with what it has made so far.
+        """How a task stands, with what it has made so far and how far it says it is.
 
         Raises:
             TaskNotFound: it does not exist, or is another tenant's.
@@ -100,6 +100,7 @@ class TaskService:
         if not task.terminal:
             shown = await self._store.events(caller.tenant, task.id, 0, limit=task.seq)
             task.artifacts = drafts_of(shown) or task.artifacts
+            _tell_progress(task, shown)
         return task
 
     async def page(self, caller: Caller, wanted: Wanted) -> tuple[list[Task], int]:
@@ -318,3 +319,17 @@ async def _woken(signal: asyncio.Event, within_s: float | None) -> bool:
             return await signal.wait()
     except TimeoutError:
         return False
+
+
+def _tell_progress(task: Task, happenings: Sequence[Happening]) -> None:
+    """Let the message of a task at work be the last that it said of itself, as its followers heard it."""
+    told = next((one for one in reversed(happenings) if one.body["kind"] == "progress"), None)
+    if told is None or task.state is not State.IN_PROGRESS:
+        return
+    task.message = {
+        "id": f"{task.id}:{told.seq}",
+        "role": "agent",
+        "parts": [{"kind": "text", "text": told.body["text"]}],
+    }
+    if told.body.get("percent") is not None:
+        task.metadata = {**task.metadata, "percent": told.body["percent"]}
