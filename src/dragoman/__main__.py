@@ -1,10 +1,9 @@
 """Entry: hands the composition root to the command line."""
 
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dragoman.doors.cli.commands import run
-from dragoman.doors.cli.program import Programs
+from dragoman.doors.cli.program import Programs, allow_pygments, refuse_pygments
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,20 +12,10 @@ if TYPE_CHECKING:
     from dragoman.infra.config import Settings
 
 
-_MODULES: dict[str, Any] = sys.modules
-_UNUSED = "pygments"
-
-
 def main() -> None:
     """Run the command line."""
-    # Two libraries load it where they find it, for output that nobody here writes, and it would stay: 2 MB of a server.
-    _MODULES.setdefault(_UNUSED, None)
+    refuse_pygments()
     run(PROGRAMS)
-
-
-def _allow_again() -> None:
-    if _MODULES.get(_UNUSED) is None:
-        _MODULES.pop(_UNUSED, None)
 
 
 # The server is imported only by the commands that run it: asking it something must not cost half a second of imports.
@@ -36,14 +25,14 @@ def _serve(settings: "Settings") -> None:
     from dragoman.app.serving import serve  # noqa: PLC0415
     from dragoman.doors.cli.banner import announce_server  # noqa: PLC0415
 
-    _allow_again()
+    allow_pygments()
     serve(settings, announce_server)
 
 
 def _serve_child(settings: "Settings") -> None:
     from dragoman.app.serving import serve_child  # noqa: PLC0415
 
-    _allow_again()
+    allow_pygments()
     serve_child(settings)
 
 
@@ -51,7 +40,7 @@ def _work(settings: "Settings") -> None:
     from dragoman.app.serving import work  # noqa: PLC0415
     from dragoman.doors.cli.banner import announce_worker  # noqa: PLC0415
 
-    _allow_again()
+    allow_pygments()
     work(settings, announce_worker)
 
 

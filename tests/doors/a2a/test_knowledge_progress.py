@@ -63,7 +63,7 @@ def test_a_long_sync_is_at_work_with_progress_until_it_completes(held: HeldRemot
         held.go.set()
         for task_id in (at_once["id"], waited["id"]):
             done = wait_for(lambda one=task_id: _ended(caller.get(one)), "the end of the sync")
-            assert state(done) == "COMPLETED"
+            assert state(done) == "COMPLETED", done["status"]
         assert done["artifacts"][0]["parts"][0]["data"]["merged"] is True
         assert caller.http.get(f"/tasks/{at_once['id']}/get").json()["status"]["state"] == "completed"
 

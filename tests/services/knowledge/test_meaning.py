@@ -38,3 +38,22 @@ def test_meaning_stays_within_the_tenant(server: Server) -> None:
         wait_for(lambda: not query(server, "SELECT 1 FROM knowledge_pending LIMIT 1"), "the vectors")
 
         assert ask(theirs, "hot beverages for employees at breakfast")["ids"] == []
+
+
+def test_nothing_that_was_indexed_outlives_its_tenant(server: Server) -> None:
+    slug = new_tenant(server)
+    with server.client(server.token(tenant=slug)) as client:
+        propose(client, "Oolong every morning", "Staff drink it before the stand-up.")
+    [tenant] = query(server, "SELECT id FROM tenants WHERE slug = $1", slug)
+    wait_for(lambda: _rows(server, "knowledge_vectors", tenant["id"]), "the vector")
+
+    with server.admin() as platform:
+        done(platform.delete(f"/api/tenant/{slug}"))
+
+    for table in ("knowledge_items", "knowledge_vectors", "knowledge_pending", "knowledge_repositories"):
+        assert _rows(server, table, tenant["id"]) == 0, table
+
+
+def _rows(server: Server, table: str, tenant: object) -> int:
+    [row] = query(server, f"SELECT count(*) AS n FROM {table} WHERE tenant_id = $1", tenant)
+    return int(row["n"])

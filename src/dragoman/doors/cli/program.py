@@ -4,11 +4,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dragoman.infra.config import Settings
 
+_MODULES: dict[str, Any] = sys.modules
+_PYGMENTS = "pygments"
 _NAMES = ("dragoman", "agent-a2a")
 
 
@@ -21,6 +23,17 @@ def program() -> str:
 def typed_program() -> str:
     """The same as one would type it here: with its path, when a virtual environment is not on the search path."""
     return f".venv/bin/{program()}" if sys.argv[0].startswith(".venv/bin/") else program()
+
+
+def refuse_pygments() -> None:
+    """Keep it from being loaded: libraries do so for output that few commands write, and it would stay in a server."""
+    _MODULES.setdefault(_PYGMENTS, None)
+
+
+def allow_pygments() -> None:
+    """For commands that write such output, and for what is imported on behalf of others."""
+    if _MODULES.get(_PYGMENTS) is None:
+        _MODULES.pop(_PYGMENTS, None)
 
 
 @dataclass(frozen=True, slots=True)

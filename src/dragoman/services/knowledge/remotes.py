@@ -1,11 +1,12 @@
 """Fetching from a remote and merging what it has. Everything here blocks and belongs in a thread."""
 
-from collections.abc import Callable
-from contextlib import suppress
+import fcntl
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Event
 from typing import Any, cast
-from uuid import uuid4
 
 import pygit2
 from pygit2.enums import FileMode, MergeFavor
@@ -14,7 +15,8 @@ from dragoman.services.knowledge.errors import RemoteUnavailable
 from dragoman.services.knowledge.items import MAIN, Signed
 from dragoman.services.knowledge.repository import Repository
 
-_REMOTE, _FETCHED = "refs/remotes/origin/", "refs/fetched/"
+_REMOTE = "refs/remotes/origin/"
+_RETRY_S = 0.2
 _FAVORS = {"stop": MergeFavor.NORMAL, "ours": MergeFavor.OURS, "theirs": MergeFavor.THEIRS}
 
 
@@ -57,17 +59,21 @@ def fetch(
     stopped: Event,
     tell: Callable[[int, int], None],
 ) -> str:
-    """Bring a remote's branch here; the commit that it is at.
+    """Bring a remote's branch here, one fetch at a time; the commit that it is at.
 
     Raises:
         RemoteUnavailable: it cannot be had; nothing here has changed.
     """
-    git = repository.git
+    with _alone(repository.git, stopped):
+        return _fetch(repository.git, remote, branch, _Watch(most_bytes=most_bytes, stopped=stopped, tell=tell))
+
+
+def _fetch(git: pygit2.Repository, remote: str, branch: str, watch: _Watch) -> str:
     # A redirect would lead past whoever judged the address.
     git.config["http.followRedirects"] = "false"
-    # A name of its own: another sync of the same repository may be under way, here or in another process.
-    name = _FETCHED + uuid4().hex
-    watch = _Watch(most_bytes=most_bytes, stopped=stopped, tell=tell)
+    name = _REMOTE + branch
+    with suppress(KeyError):
+        git.references.delete(name)
     try:
         git.remotes.create_anonymous(remote).fetch([f"+refs/heads/{branch}:{name}"], callbacks=watch)
     except (pygit2.GitError, OSError, ValueError, KeyError, OverflowError) as error:
@@ -75,12 +81,21 @@ def fetch(
     reference = git.references.get(name)
     if reference is None:
         raise RemoteUnavailable(remote, f"it has no branch {branch!r}")
-    theirs = str(reference.target)
-    # Kept, so that what could not be merged is not fetched again; another sync may be keeping its own just now.
-    with suppress(pygit2.GitError):
-        git.references.create(_REMOTE + branch, theirs, force=True)
-    reference.delete()
-    return theirs
+    return str(reference.target)
+
+
+@contextmanager
+def _alone(git: pygit2.Repository, stopped: Event) -> Generator[None]:
+    """Wait until no other thread or process fetches into this repository; whoever dies lets go of the lock."""
+    with (Path(git.path) / "fetch.lock").open("ab") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if stopped.wait(_RETRY_S):
+                    raise InterruptedError("stopped") from None
+        yield
 
 
 def merge(repository: Repository, theirs: str, signed: Signed, *, remote: str, on_conflict: str) -> Merge:
