@@ -1,8 +1,9 @@
 """`dragoman bench memory`: how well a running server finds what it was told, beside plain BM25."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from random import Random
 from typing import Any
 from uuid import uuid4
 
@@ -12,9 +13,12 @@ from dragoman.doors.cli.client import Client
 from dragoman.doors.cli.program import program
 from dragoman.doors.cli.session import Asked, binding_of, common_options, connect
 from dragoman.doors.cli.views import View
+from dragoman.infra.embeddings import DIMENSIONS
 from dragoman.services.memory.benchmark import CUTS, Bm25, Fact, Question, Sort, make_facts, recall
+from dragoman.services.memory.ranking import fuse, meaning_of
 
 _PIECE = 200
+_MOST_HITS = 100
 _SETTLED_S = 60.0
 
 
@@ -66,12 +70,13 @@ class _Trial:
         try:
             self._tell()
             self._settle()
-            ours = [self._ask(question) for question in self._questions]
+            asked = [self._ask(question) for question in self._questions]
         finally:
             self._forget()
+        ours = [[self._keys[hit["memory_id"]] for hit in hits] for hits in asked]
         plain = Bm25({fact.key: fact.content for fact in self.facts})
         theirs = [plain.search(question.text, max(CUTS)) for question in self._questions]
-        return [self._row(sort, ours, theirs) for sort in [*Sort, None]]
+        return [self._row(sort, ours, theirs) for sort in [*Sort, None]] + self._signals(asked)
 
     def _tell(self) -> None:
         for begin in range(0, len(self.facts), _PIECE):
@@ -98,10 +103,45 @@ class _Trial:
                 return
             time.sleep(0.2)
 
-    def _ask(self, question: Question) -> list[str]:
-        asked = {"query": question.text, "ids": self._ids, "layers": ["project"], "limit": max(CUTS)}
+    def _ask(self, question: Question) -> list[dict[str, Any]]:
+        asked = {"query": question.text, "ids": self._ids, "layers": ["project"], "limit": _MOST_HITS, "explain": True}
         past = {"as_of": self._told_at} if question.past else {}
-        return [self._keys[hit["memory_id"]] for hit in self._call("memory.search", asked | past)["results"]]
+        return self._call("memory.search", asked | past)["results"]
+
+    def _signals(self, asked: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+        """What one signal is worth alone, and what is left of the words when the meaning is made of chance."""
+        chance = Random(1)  # noqa: S311 - nothing to guess here
+
+        def scored(score: Callable[[float, float], float]) -> list[list[str]]:
+            ranked: list[list[str]] = []
+            for hits in asked:
+                scores = {
+                    self._keys[hit["memory_id"]]: score(part["words"], part["meaning"] or 0.0)
+                    for hit in hits
+                    for part in [hit["explanation"]]
+                }
+                # Ties fall by chance: the order of the answer would give the other signal away.
+                luck = {key: chance.random() for key in scores}
+                found = [key for key in scores if scores[key] > 0]
+                ranked.append(sorted(found, key=lambda key: (-scores[key], luck[key])))
+            return ranked
+
+        ways = {
+            "all, words alone": scored(lambda words, _: words),
+            "all, meaning alone": scored(lambda _, meaning: meaning),
+            "all, words and random vectors": scored(
+                lambda words, _: fuse(words, meaning_of(chance.gauss(0, DIMENSIONS**-0.5)))
+            ),
+        }
+        return [self._recalled(name, ranked) for name, ranked in ways.items()]
+
+    def _recalled(self, name: str, ranked: Sequence[list[str]]) -> dict[str, Any]:
+        found = recall(ranked, self._questions)
+        return {
+            "questions": name,
+            "number": len(self._questions),
+            **{f"recall_{cut}": f"{found[cut]:.3f}" for cut in CUTS},
+        }
 
     def _forget(self) -> None:
         for memory_id in self._keys:
