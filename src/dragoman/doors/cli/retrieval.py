@@ -13,9 +13,8 @@ from dragoman.doors.cli.client import Client
 from dragoman.doors.cli.program import program
 from dragoman.doors.cli.session import Asked, binding_of, common_options, connect
 from dragoman.doors.cli.views import View
-from dragoman.infra.embeddings import DIMENSIONS
+from dragoman.infra.embeddings import DIMENSIONS, fuse, meaning_of
 from dragoman.services.memory.benchmark import CUTS, Bm25, Fact, Question, Sort, make_facts, recall
-from dragoman.services.memory.ranking import fuse, meaning_of
 
 _PIECE = 200
 _MOST_HITS = 100
