@@ -4,13 +4,15 @@ from dragoman.errors import Conflict, DragomanError, FieldError, InvalidInput, K
 
 
 class RemoteUnavailable(DragomanError):
-    """The remote repository is not there, or will not be read; what was here stays as it was."""
+    """The remote repository is not there, or will not be read; what was here stays as it was.
 
-    kind, code, retryable = Kind.UNAVAILABLE, "REMOTE_UNAVAILABLE", True
+    No failure of this server: the caller named the remote.
+    """
+
+    kind, code, retryable = Kind.CONFLICT, "REMOTE_UNAVAILABLE", True
 
     def __init__(self, remote: str, reason: str) -> None:
         super().__init__(f"cannot fetch from {remote}: {reason}", remote=remote)
-        self.retry_after_s = 30
 
 
 class ItemExists(Conflict):
