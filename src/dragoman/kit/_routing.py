@@ -85,7 +85,8 @@ async def route(agent: Agent, ctx: Context, content: Content) -> Route:
     own = [skill for skill in agent.skills if not skill.hosted]
     if len(own) == 1:
         return UseSkill(own[0], How.ONLY)
-    named = [skill for skill in own if _names(skill, content.text)]
+    named = [skill for skill in agent.skills if _is_opened(skill, content.text)]
+    named = named or [skill for skill in own if _names(skill, content.text)]
     named = named or [skill for skill in agent.skills if _is_name(skill, content.text)]
     if len(named) == 1:
         return UseSkill(named[0], How.NAME)
@@ -111,6 +112,11 @@ def _explicit_call(content: Content) -> tuple[str, dict[str, Any]] | None:
 
 def _is_name(skill: Skill, text: str) -> bool:
     return text.strip().casefold() in (skill.id, skill.info.name.casefold())
+
+
+def _is_opened(skill: Skill, text: str) -> bool:
+    said = " ".join(text.split()).casefold()
+    return any(re.match(rf"{re.escape(opening.casefold())}(?!\w)", said) for opening in skill.info.openings)
 
 
 def _names(skill: Skill, text: str) -> bool:

@@ -22,7 +22,7 @@ _ID = re.compile(r"[a-z0-9]+(?:[._-][a-z0-9]+)*")
 
 @dataclass(frozen=True, slots=True)
 class SkillInfo:
-    """What the world is told of a skill."""
+    """What the world is told of a skill. A message that begins with one of its `openings` is clearly meant for it."""
 
     id: str
     description: str
@@ -31,6 +31,7 @@ class SkillInfo:
     examples: tuple[str, ...] = ()
     input_modes: tuple[str, ...] = ("text/plain", "application/json")
     output_modes: tuple[str, ...] = ("text/plain", "application/json")
+    openings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.id):
@@ -79,6 +80,7 @@ def skill(
     examples: Iterable[str] = (),
     input_modes: Iterable[str] | None = None,
     output_modes: Iterable[str] | None = None,
+    openings: Iterable[str] = (),
 ) -> Callable[[C], C]:
     """Say what a class can do. It is a SkillHandler, or any class with `@tool` methods or a list of `tools`.
 
@@ -93,6 +95,7 @@ def skill(
         name,
         tuple(tags),
         tuple(examples),
+        openings=tuple(openings),
         **{field: tuple(given) for field, given in modes.items() if given is not None},
     )
 

@@ -15,6 +15,7 @@ from dragoman.errors import DragomanError
 from dragoman.kit._errors import ToolError
 from dragoman.kit._llm import ToolSpec
 from dragoman.kit._ports import Cancellation, InMemoryState, Progress, SilentProgress, State, Uncancelled
+from dragoman.kit._results import InputRequired
 from dragoman.kit._signature import BadArguments, Signature, read_signature
 from dragoman.kit._validation import readable, to_details, to_json
 
@@ -45,12 +46,17 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool gave: an output, or an error in words with a code for programs."""
+    """What a tool gave: an output, or an error in words with a code for programs, or a question.
+
+    A question of a tool that the caller named is put to the caller, and the tool's skill goes on with the answer in
+    `on_input_received`. A model that called the tool is told the question, and may know the answer.
+    """
 
     output: JsonValue
     is_error: bool = False
     code: str | None = None
     details: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    question: InputRequired | None = None
 
     @classmethod
     def success(cls, output: object = None) -> "ToolResult":
@@ -61,6 +67,11 @@ class ToolResult:
     def error(cls, message: str, code: str | None = None, details: dict[str, Any] | None = None) -> "ToolResult":
         """It did not work; the message is told to the model or the caller."""
         return cls(message, is_error=True, code=code, details=to_details(details))
+
+    @classmethod
+    def ask(cls, question: InputRequired) -> "ToolResult":
+        """It cannot go on without an answer."""
+        return cls(question.message.text, question=question)
 
 
 Invoke: TypeAlias = Callable[[dict[str, Any], ToolContext], Awaitable[ToolResult]]
@@ -76,7 +87,10 @@ class Annotations:
 
 
 class Tool:
-    """A named function with a schema. Make one with `@tool`; toolsets make theirs with `Tool(...)`."""
+    """A named function with a schema. Make one with `@tool`; toolsets make theirs with `Tool(...)`.
+
+    One that `may_ask` sometimes gives a question instead of an output.
+    """
 
     def __init__(
         self,
@@ -86,6 +100,7 @@ class Tool:
         invoke: Invoke,
         *,
         annotations: Annotations | None = None,
+        may_ask: bool = False,
     ) -> None:
         if not _NAME.fullmatch(name):
             raise ValueError(f"the tool name {name!r} must be 1 to 64 letters, digits, _ or -, and begin with a letter")
@@ -93,6 +108,7 @@ class Tool:
             raise ValueError(f"tool {name!r} needs a description: a model chooses by it")
         self.name, self.description = name, description.strip()
         self.input_schema, self.annotations = input_schema, annotations or Annotations()
+        self.may_ask = may_ask
         self._invoke = invoke
 
     @property

@@ -52,6 +52,8 @@ async def _begin(agent: Agent, ctx: Context, content: Content) -> Turn:
             await ctx.activity(Activity.AWAITING_TOOL, tool.name)
             given = await tool.call(arguments, ctx.for_tool())
             await ctx.activity(Activity.EXECUTING)
+            if given.question is not None:
+                return Turn(given.question, skill.id, how)
             if given.is_error and how is How.MODEL and given.code == InvalidInput.code:
                 # The caller never wrote these arguments, and is the one who knows better ones.
                 slot = SkillSlot({_ASKED_WHICH: _first_message(agent, ctx, content)})
