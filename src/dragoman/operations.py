@@ -4,7 +4,7 @@
 read its models, its permission and its annotations from here, so that parity holds by construction.
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar, cast
@@ -159,6 +159,12 @@ class Handlers:
         if prepare is not None:
             self._prepares[operation.name] = prepare
 
+    def tell_of_writes(self, skills: Collection[str], listener: Callable[[Caller], None]) -> None:
+        """Call the listener whenever an operation of these nouns has changed something; it may still be rolled back."""
+        for name, operation in self._operations.items():
+            if operation.writes and operation.skill in skills:
+                self._handlers[name] = _telling(self._handlers[name], listener)
+
     def handler(self, operation: Operation[I, O]) -> Handler[I, O]:
         """The code behind an operation."""
         return self._handlers[operation.name]
@@ -169,3 +175,12 @@ class Handlers:
 
     def __iter__(self) -> Iterator[AnyOperation]:
         return iter(self._operations.values())
+
+
+def _telling(handler: Handler[Any, Any], listener: Callable[[Caller], None]) -> Handler[Any, Any]:
+    async def handle(caller: Caller, given: Any) -> Any:
+        output = await handler(caller, given)
+        listener(caller)
+        return output
+
+    return handle

@@ -15,6 +15,7 @@ from dragoman.app.knowledge import KnowledgeCore, build_knowledge
 from dragoman.app.mcp import build_mcp
 from dragoman.app.memory import MemoryCore, build_memory
 from dragoman.app.push import PushCore, build_push
+from dragoman.app.sessions import A2aEcosystem, SessionContexts
 from dragoman.app.tasks import TaskCore, build_tasks
 from dragoman.app.tools import GateTools
 from dragoman.doors.a2a.calls import Calls
@@ -217,9 +218,9 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
 
     guards = Guards(admission=admission, authority=authority, keys=IdempotencyKeys(db), trail=trail)
     gate = Gate(handlers, guards, Watch(metrics=metrics, security=security, tracer=tracer), db)
-
     tools = GateTools(gate, handlers)
-    tasks = build_tasks(settings, db, core_db, addresses.database_url, tools, metrics.tasks)
+    a2a = A2aEcosystem(SessionContexts(handlers, authority.permits), tools)
+    tasks = build_tasks(settings, db, core_db, addresses.database_url, tools, metrics.tasks, a2a)
     push = build_push(settings, db, core_db, tasks, Vault(keyring.vault), metrics.push)
     calls = _a2a_calls(settings, gate, tasks, push, tools, authority, CardSigner(keyring.card), grpc_port)
     health = Health(version=__version__, metrics=metrics, breakers=breakers.states)
@@ -278,7 +279,7 @@ def _a2a_calls(
         tools,
         tasks.agent,
         version=__version__,
-        may=lambda caller, operation: authority.refusal(caller, operation) is None,
+        may=authority.permits,
         signer=signer,
         grpc_port=grpc_port,
     )
@@ -411,13 +412,12 @@ def _with_checks(application: Application) -> Application:
         if lag_s > 5:
             raise Degraded(f"sealing is {lag_s:.0f} s behind")
 
-    application.health.register("postgresql", postgresql, critical=True)
-    application.health.register("valkey", valkey, critical=False)
-
     async def git() -> None:
         if (wrong := await asyncio.to_thread(application.knowledge.repositories.check)) is not None:
             raise Degraded(wrong)
 
+    application.health.register("postgresql", postgresql, critical=True)
+    application.health.register("valkey", valkey, critical=False)
     application.health.register("audit", audit, critical=False)
     application.health.register("git", git, critical=False)
     application.health.register("memory", application.memory.check, critical=False)

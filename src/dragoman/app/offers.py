@@ -7,6 +7,7 @@ from typing import Any
 from dragoman import kit
 from dragoman.app.tools import GateTools
 from dragoman.operations import AnyOperation, Effect, Output
+from dragoman.skills import FIRST_PARTY
 
 
 class OperationSkill(kit.SkillHandler):
@@ -33,8 +34,12 @@ def offered(tools: GateTools, agent: kit.Agent | None) -> list[kit.Skill]:
     by_noun: dict[str, list[kit.Tool]] = {}
     for operation in tools:
         if _is_plain(operation) and operation.skill not in skills and operation.tool not in names:
-            by_noun.setdefault(operation.skill, []).append(_tool(tools, operation))
-    return [replace(kit.Skill.of(OperationSkill(noun, group)), hosted=True) for noun, group in by_noun.items()]
+            by_noun.setdefault(operation.skill, []).append(operation_tool(tools, operation))
+    return [replace(kit.Skill.of(_skill(noun, group)), hosted=True) for noun, group in by_noun.items()]
+
+
+def _skill(noun: str, tools: list[kit.Tool]) -> kit.SkillHandler:
+    return FIRST_PARTY[noun](tools) if noun in FIRST_PARTY else OperationSkill(noun, tools)
 
 
 def _is_plain(operation: AnyOperation) -> bool:
@@ -42,7 +47,9 @@ def _is_plain(operation: AnyOperation) -> bool:
     return operation.effect is not Effect.DESTRUCTIVE and not operation.sensitive and not shows_secrets
 
 
-def _tool(tools: GateTools, operation: AnyOperation) -> kit.Tool:
+def operation_tool(tools: GateTools, operation: AnyOperation) -> kit.Tool:
+    """An operation as a tool of kit: run through the gate, for the caller of the task."""
+
     async def invoke(arguments: dict[str, Any], ctx: kit.ToolContext) -> kit.ToolResult:
         if ctx.caller is None:
             raise kit.ToolError("nobody asked for it")

@@ -18,6 +18,7 @@ from dragoman.infra.telemetry import TaskMetrics
 from dragoman.services.tasks.cleanup import Cleanup
 from dragoman.services.tasks.executor import TaskExecutor
 from dragoman.services.tasks.hub import Hub
+from dragoman.services.tasks.ports import Sessions
 from dragoman.services.tasks.runs import Desk, Runs
 from dragoman.services.tasks.service import TaskService
 from dragoman.services.tasks.store import CoreStore, Keeping, TaskStore, ThreadStore
@@ -71,7 +72,13 @@ class TaskCore:
 
 
 def build_tasks(
-    settings: Settings, db: Database, core_db: Database, url: str, tools: GateTools, metrics: TaskMetrics
+    settings: Settings,
+    db: Database,
+    core_db: Database,
+    url: str,
+    tools: GateTools,
+    metrics: TaskMetrics,
+    sessions: Sessions,
 ) -> TaskCore:
     """The task core, with the agent that the settings name."""
     agent = load_agent(settings.agent) if settings.agent else None
@@ -97,7 +104,9 @@ def build_tasks(
         new_id=new_id,
     )
     runs = Runs(desk, max_attempts=settings.tasks.max_attempts, takes_over=settings.tasks.take_over)
-    service = TaskService(desk, runs, store=store, threads=threads, thread_bytes=settings.threads.max_bytes)
+    service = TaskService(
+        desk, runs, store=store, threads=threads, thread_bytes=settings.threads.max_bytes, sessions=sessions
+    )
     cleanup = Cleanup(
         RetentionStore(core_db),
         metrics,

@@ -17,6 +17,7 @@ from dragoman.kit._content import (
     ToolResponsePart,
 )
 from dragoman.kit._context import Context, Host
+from dragoman.kit._ecosystem import EcosystemAdapter, Session, SessionContext
 from dragoman.kit._errors import (
     ContextMismatch,
     InvalidTransition,
@@ -89,6 +90,7 @@ __all__ = [
     "Context",
     "ContextMismatch",
     "DataPart",
+    "EcosystemAdapter",
     "Event",
     "Failed",
     "FilePart",
@@ -128,6 +130,8 @@ __all__ = [
     "Route",
     "Runtime",
     "Scope",
+    "Session",
+    "SessionContext",
     "Skill",
     "SkillFolder",
     "SkillHandler",

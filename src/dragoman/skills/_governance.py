@@ -28,7 +28,6 @@ class GovernanceSkill(HostedSkill):
 
 
 def _listed(output: Any) -> str:
-    rules = cast("dict[str, Any]", output)["rules"] if isinstance(output, dict) else []
-    return (
-        "\n".join(f"- {one['policy_id']}: {one['constraint']} ({one['severity']})" for one in rules) or "No policies."
-    )
+    rules = cast("dict[str, list[Any]]", output)["rules"] if isinstance(output, dict) else list[Any]()
+    lines = [f"- {one['policy_id']}: {one['constraint']} ({one['severity']})" for one in rules]
+    return "\n".join(lines) or "No policies."

@@ -36,5 +36,5 @@ class KnowledgeSkill(HostedSkill):
 
 
 def _listed(output: Any) -> str:
-    items = cast("dict[str, Any]", output)["items"] if isinstance(output, dict) else []
+    items = cast("dict[str, list[Any]]", output)["items"] if isinstance(output, dict) else list[Any]()
     return "\n".join(f"- {one['title']} ({one['status']} {one['type']} {one['id']})" for one in items) or "Nothing yet."

@@ -68,8 +68,9 @@ class MemorySkill(HostedSkill):
 
     async def _recall(self, ctx: Context, query: str) -> OnInputResult:
         given = await self.use(ctx, _SEARCH, {"query": query})
-        found = given.output["results"] if isinstance(given.output, dict) else []
-        lines = [f"- {one['content']} ({one['layer']})" for one in cast("list[dict[str, Any]]", found)]
+        output = given.output
+        found = cast("dict[str, list[Any]]", output)["results"] if isinstance(output, dict) else list[Any]()
+        lines = [f"- {one['content']} ({one['layer']})" for one in found]
         return self.ended(_SEARCH, given, "\n".join(lines) or "I remember nothing of that.")
 
     def _asking(self, update: Tool) -> Tool:

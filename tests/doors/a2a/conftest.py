@@ -41,3 +41,10 @@ def a2a(served: Server) -> A2A:
 def rival(served: Server) -> A2A:
     """The same, in another tenant."""
     return A2A(served, tenant=new_tenant(served)["slug"])
+
+
+@pytest.fixture(scope="session")
+def served_plain() -> Iterator[Server]:
+    """A server with nothing but what comes with it."""
+    with Server({"DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "1000000"}) as running:
+        yield running

@@ -99,6 +99,10 @@ class Authority:
         self._decisions[question] = answer
         return answer
 
+    def permits(self, caller: Caller, action: Action) -> bool:
+        """Whether the caller may."""
+        return self.refusal(caller, action) is None
+
     def _ask(self, caller: Caller, action: Action) -> str | None:
         import cedarpy  # noqa: PLC0415 - 7 MB, when there is a question
 

@@ -38,6 +38,8 @@ class TaskExecutor:
         self._threads = threads
         self._thread_bytes = thread_bytes
         self._metrics = metrics
+        # These may have a question, which is a matter for their skill.
+        self._asking = frozenset(tool.name for tool in agent.tools if tool.may_ask)
 
     async def execute(self, job: Job) -> Outcome:
         """How the work ended.
@@ -47,7 +49,7 @@ class TaskExecutor:
         """
         called = find_tool_call(job.message)
         with within_task(str(job.task_id)):
-            if called is not None and self._tools.has(called[0]):
+            if called is not None and self._tools.has(called[0]) and called[0] not in self._asking:
                 self._metrics.routed(kit.How.TOOL)
                 return await self._call(job, *called)
             return await self._turn(job, self._agent)

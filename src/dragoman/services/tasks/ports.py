@@ -1,7 +1,7 @@
 """What a door may ask of tasks. Doors hold this and not the service, just as they hold the gate."""
 
 from collections.abc import AsyncGenerator
-from typing import Protocol
+from typing import Any, Protocol
 
 from dragoman.context import Caller
 from dragoman.services.tasks.models import Happening, Incoming, Reply, Task, Wanted
@@ -38,4 +38,12 @@ class Tasks(Protocol):
         self, caller: Caller, task: Task, after: int, *, beat_s: float | None = None
     ) -> AsyncGenerator[Happening | None]:
         """What happens to a task."""
+        ...
+
+
+class Sessions(Protocol):
+    """Knows what matters when a conversation begins."""
+
+    async def open(self, caller: Caller, said: str) -> dict[str, Any]:
+        """What the first task of a new conversation carries as its session context."""
         ...

@@ -25,6 +25,7 @@ from dragoman.services.tasks.errors import (
 from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.models import KEY_NAMES, Happening, Incoming, Json, Reply, Task, Wanted
 from dragoman.services.tasks.operations import SEND_MESSAGE
+from dragoman.services.tasks.ports import Sessions
 from dragoman.services.tasks.reader import TaskReader
 from dragoman.services.tasks.runs import Desk, Run, Runs, caller_json, status_event
 from dragoman.services.tasks.store import Change, TaskStore, ThreadStore
@@ -38,8 +39,18 @@ A = TypeVar("A")
 class TaskService:
     """What the doors call, through the gate."""
 
-    def __init__(self, desk: Desk, runs: Runs, *, store: TaskStore, threads: ThreadStore, thread_bytes: int) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        runs: Runs,
+        *,
+        store: TaskStore,
+        threads: ThreadStore,
+        thread_bytes: int,
+        sessions: Sessions | None = None,
+    ) -> None:
         self._desk = desk
+        self._sessions = sessions
         self._runs = runs
         self._store = store
         self._reader = TaskReader(store)
@@ -195,7 +206,11 @@ class TaskService:
 
     async def _begin(self, caller: Caller, incoming: Incoming, *, replies: bool) -> Run:
         context_id = incoming.context_id or str(self._desk.new_id())
-        await self._check_thread(caller, None if incoming.context_id is None else context_id, incoming.message)
+        known = await self._check_thread(caller, incoming.context_id, incoming.message)
+        metadata = incoming.metadata or {}
+        if not known and self._sessions is not None:
+            said = "\n".join(part["text"] for part in incoming.message["parts"] if part["kind"] == "text")
+            metadata = {**metadata, "session_context": await self._sessions.open(caller, said)}
         now = datetime.now(UTC)
         task = Task(
             tenant_id=caller.tenant,
@@ -211,7 +226,7 @@ class TaskService:
             slot=None,
             history=[_kept(incoming)],
             artifacts=[],
-            metadata=incoming.metadata or {},
+            metadata=metadata,
             caller=caller_json(caller),
             seq=0,
             attempt=1,
@@ -219,9 +234,14 @@ class TaskService:
         )
         if incoming.attach is not None:
             await incoming.attach(task, 0)
-        fresh = incoming.context_id is None
         return self._runs.start(
-            task, caller, task.history[0], stored=False, fresh=fresh, replies=replies, claim=_claim(caller, incoming)
+            task,
+            caller,
+            task.history[0],
+            stored=False,
+            fresh=not known,
+            replies=replies,
+            claim=_claim(caller, incoming),
         )
 
     async def _resume(self, caller: Caller, incoming: Incoming) -> Run:
@@ -257,13 +277,15 @@ class TaskService:
         self._desk.hub.happened(task.id)
         return self._runs.start(task, caller, message, stored=True)
 
-    async def _check_thread(self, caller: Caller, thread_id: str | None, message: Json) -> None:
+    async def _check_thread(self, caller: Caller, thread_id: str | None, message: Json) -> bool:
+        """Whether there is such a conversation; a message that it cannot take is refused."""
         found = await self._threads.find(caller.tenant, thread_id) if thread_id is not None else None
         expired, held = found or (False, 0)
         if expired and thread_id is not None:
             raise ThreadExpired(thread_id)
         if held + len(orjson.dumps(message)) > self._thread_bytes:
             raise StateTooLarge(limit_bytes=self._thread_bytes)
+        return found is not None
 
     async def _stored(self, caller: Caller, run: Run) -> Task:
         """The task as it was stored, for one who does not wait; the run goes on with its own."""

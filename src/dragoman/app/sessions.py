@@ -1,0 +1,148 @@
+"""What an agent should know when a conversation begins, and memory and knowledge as tools of A2A."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from time import monotonic
+from typing import Any, Final
+from uuid import UUID
+
+import structlog
+
+from dragoman import kit
+from dragoman.app.offers import operation_tool
+from dragoman.app.tools import GateTools
+from dragoman.context import Caller
+from dragoman.errors import DragomanError
+from dragoman.operations import AnyOperation, Handlers
+from dragoman.services.governance import operations as governance
+from dragoman.services.memory import operations as memory
+
+Json = dict[str, Any]
+_LOG = structlog.get_logger(__name__)
+_MEMORIES: Final = 10
+_CONSTRAINTS: Final = 50
+# About 1,500 tokens for each of the two.
+_MOST_CHARACTERS: Final = 6_000
+# What many conversations of one moment ask alike is looked up once; what another process changed is seen after that.
+_FRESH_S: Final = 1.0
+_MOST_KEPT: Final = 1_000
+_LONGEST_S: Final = 1.0
+
+
+class SessionContexts:
+    """Memories that fit what is said first, and the rules in force, as far as the caller may see them."""
+
+    def __init__(self, handlers: Handlers, may: Callable[[Caller, AnyOperation], bool]) -> None:
+        self._handlers = handlers
+        self._may = may
+        self._kept: dict[UUID, dict[object, tuple[float, list[Json]]]] = {}
+        handlers.tell_of_writes({"memory", "knowledge"}, self._forget)
+
+    async def open(self, caller: Caller, said: str) -> Json:
+        """`{memories, constraints}`; what cannot be looked up now is left out, and no message waits for it."""
+        memories = await self._fresh(caller, (caller.subject, said), lambda: self._memories(caller, said))
+        constraints = await self._fresh(caller, caller.roles, lambda: self._constraints(caller))
+        return {"memories": memories, "constraints": constraints}
+
+    async def _fresh(self, caller: Caller, key: object, look_up: Callable[[], Awaitable[list[Json]]]) -> list[Json]:
+        tenants = self._kept.get(caller.tenant)
+        if tenants is not None and (kept := tenants.get(key)) is not None and monotonic() - kept[0] < _FRESH_S:
+            return kept[1]
+        try:
+            async with asyncio.timeout(_LONGEST_S):
+                found = within_budget(await look_up())
+        except (DragomanError, TimeoutError) as error:
+            _LOG.warning("session.not_known", reason=str(error) or type(error).__name__)
+            found = list[Json]()
+        tenants = self._kept.setdefault(caller.tenant, {})
+        if len(tenants) >= _MOST_KEPT:
+            tenants.clear()
+        tenants[key] = (monotonic(), found)
+        return found
+
+    def _forget(self, caller: Caller) -> None:
+        self._kept.pop(caller.tenant, None)
+
+    async def _memories(self, caller: Caller, said: str) -> list[Json]:
+        operation: AnyOperation = memory.SEARCH if said else memory.LIST
+        if not self._may(caller, operation):
+            return []
+        asked: Json = {"limit": _MEMORIES} | ({"query": said[:1_000]} if said else {})
+        given = await self._handlers.handler(operation)(caller, operation.input.model_validate(asked))
+        found = given.model_dump(mode="json")
+        shown = ("memory_id", "id", "content", "layer", "score", "tags")
+        return [
+            {("memory_id" if name == "id" else name): one[name] for name in shown if name in one}
+            for one in found.get("results", found.get("items", []))
+        ]
+
+    async def _constraints(self, caller: Caller) -> list[Json]:
+        operation = governance.LIST_POLICIES
+        if not self._may(caller, operation):
+            return []
+        given = await self._handlers.handler(operation)(caller, operation.input.model_validate({}))
+        found = [rule.model_dump(mode="json") for rule in given.rules if rule.severity.value != "info"]
+        return found[:_CONSTRAINTS]
+
+
+class A2aEcosystem:
+    """What the task core asks when a conversation begins over A2A."""
+
+    def __init__(self, contexts: SessionContexts, tools: GateTools) -> None:
+        self._contexts = contexts
+        self._tools = tools
+
+    def adapter(self, caller: Caller) -> "A2aAdapter":
+        """The ecosystem as one caller meets it."""
+        return A2aAdapter(self._contexts, self._tools, caller)
+
+    async def open(self, caller: Caller, said: str) -> Json:
+        """What the first task of a conversation carries."""
+        context = await self.adapter(caller).on_session_start(kit.Session("", said))
+        return {"memories": context.memories, "constraints": context.constraints}
+
+
+class A2aAdapter:
+    """A2A as one `EcosystemAdapter` among several: its tools are the operations, its sessions the contexts of A2A."""
+
+    def __init__(self, contexts: SessionContexts, tools: GateTools, caller: Caller) -> None:
+        self._contexts = contexts
+        self._all = tools
+        self._caller = caller
+
+    async def get_memory_tools(self) -> Sequence[kit.Tool]:
+        """The tools of memory, as the card shows them."""
+        return [operation_tool(self._all, one) for one in self._all if one.skill == "memory"]
+
+    async def get_knowledge_tools(self) -> Sequence[kit.Tool]:
+        """The tools of knowledge, as the card shows them."""
+        return [operation_tool(self._all, one) for one in self._all if one.skill == "knowledge"]
+
+    async def get_session_context(self, session: kit.Session) -> kit.SessionContext:
+        """What matters to this caller at such a beginning."""
+        return kit.SessionContext(**await self._contexts.open(self._caller, session.about))
+
+    async def on_session_start(self, session: kit.Session) -> kit.SessionContext:
+        """A context is opened with its first message."""
+        return await self.get_session_context(session)
+
+    async def on_message(self, session: kit.Session, role: str, text: str) -> None:
+        """Nothing to do: the thread of the context keeps what is said."""
+
+    async def on_tool_use(self, session: kit.Session, tool: str, arguments: Json, output: Any) -> None:
+        """Nothing to do: the task keeps what its tools gave."""
+
+    async def on_session_end(self, session: kit.Session) -> None:
+        """Nothing to do: a thread expires by itself."""
+
+
+def within_budget(found: Sequence[Json]) -> list[Json]:
+    """As many of the first as fit."""
+    kept: list[Json] = []
+    left = _MOST_CHARACTERS
+    for one in found:
+        left -= sum(len(str(value)) for value in one.values())
+        if left < 0:
+            break
+        kept.append(one)
+    return kept
