@@ -20,7 +20,7 @@ _ASKED: Final = re.compile(
     description="Keeps decisions, policies, patterns and specs in git, answers from them, and checks changes by them.",
     tags=["knowledge", "adr", "tools"],
     examples=["What do we know about databases?"],
-    openings=["what do we know", "what did we decide", "what was decided", "which decision", "knowledge:"],
+    openings=["what do we know about", "what did we decide", "what was decided", "which decision", "knowledge:"],
 )
 class KnowledgeSkill(HostedSkill):
     """The operations of knowledge."""
