@@ -201,8 +201,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     admission = Admission(limiter, _quotas(settings), metrics=metrics, security=security)
 
     issuer = None if settings.external_issuer else make_issuer(settings, keyring)
-    jwks = issuer or Jwks(url=settings.jwks_url, issuer=settings.issuer, breakers=breakers)
-    authenticator = _authenticator(settings, jwks, directory, keyring.pepper)
+    authenticator = _authenticator(settings, issuer, directory, keyring.pepper, breakers)
 
     heads_file = settings.data_dir / "audit" / "heads.jsonl"
     sealer = Sealer(SealStore(core_db), key=keyring.audit, heads_file=heads_file, mac_key=keyring.audit_mac)
@@ -217,7 +216,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     bind_governance(handlers, db, knowledge.repositories)
 
     guards = Guards(admission=admission, authority=authority, keys=IdempotencyKeys(db), trail=trail)
-    gate = Gate(handlers, guards, Watch(metrics=metrics, security=security, tracer=tracer), db)
+    gate = Gate(handlers, guards, Watch(metrics, security, tracer), db)
     tools = GateTools(gate, handlers)
     a2a = A2aEcosystem(SessionContexts(handlers, authority.permits), tools)
     tasks = build_tasks(settings, db, core_db, addresses.database_url, tools, metrics.tasks, a2a)
@@ -254,14 +253,16 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     return _with_checks(application)
 
 
-def _authenticator(settings: Settings, keys: Issuer | Jwks, directory: Directory, pepper: bytes) -> Authenticator:
-    own = isinstance(keys, Issuer)
+def _authenticator(
+    settings: Settings, issuer: Issuer | None, directory: Directory, pepper: bytes, breakers: Breakers
+) -> Authenticator:
+    keys = issuer or Jwks(url=settings.jwks_url, issuer=settings.issuer, breakers=breakers)
     return Authenticator(
-        tokens=TokenVerifier(keys, issuer=EMBEDDED_ISSUER if own else settings.issuer, audience=settings.audience),
+        tokens=TokenVerifier(keys, issuer=EMBEDDED_ISSUER if issuer else settings.issuer, audience=settings.audience),
         directory=directory,
         pepper=pepper,
-        tenant_claim="tenant" if own else settings.claims_tenant,
-        roles_claim="roles" if own else settings.claims_roles,
+        tenant_claim="tenant" if issuer else settings.claims_tenant,
+        roles_claim="roles" if issuer else settings.claims_roles,
     )
 
 
