@@ -14,6 +14,7 @@ import pytest
 
 WIDTH = 100
 LIST = Path("docs", "requirements.tsv")
+PROPERTY = "requirement"
 
 
 class Standing(StrEnum):
@@ -136,7 +137,6 @@ class Requirements:
     def __init__(self, config: pytest.Config, ledger: Ledger) -> None:
         self._config = config
         self._ledger = ledger
-        self._ids: dict[str, list[str]] = {}
         self._deselected = False
 
     @pytest.hookimpl(wrapper=True)
@@ -151,12 +151,15 @@ class Requirements:
         self._deselected = True
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self._ids = {item.nodeid: list(_ids_of(item)) for item in session.items}
+        # With the item, so that they reach the process that reports from the one that ran it.
+        for item in session.items:
+            item.user_properties += [(PROPERTY, requirement) for requirement in _ids_of(item)]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         # A set-up or a tear-down that passes shows nothing; one that fails or skips speaks for its test.
         if report.when == "call" or not report.passed:
-            self._ledger.note(self._ids.get(report.nodeid, ()), report.outcome)
+            ids = [str(value) for name, value in report.user_properties if name == PROPERTY]
+            self._ledger.note(ids, report.outcome)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self._config.option.collectonly or self._config.get_verbosity() < -1:
