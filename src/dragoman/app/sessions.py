@@ -27,6 +27,8 @@ _MOST_CHARACTERS: Final = 6_000
 _FRESH_S: Final = 1.0
 _MOST_KEPT: Final = 1_000
 _LONGEST_S: Final = 1.0
+_LONGEST_SEARCH_S: Final = 0.5
+_SHOWN: Final = ("memory_id", "id", "content", "layer", "score", "tags")
 
 
 class SessionContexts:
@@ -64,15 +66,23 @@ class SessionContexts:
         self._kept.pop(caller.tenant, None)
 
     async def _memories(self, caller: Caller, said: str) -> list[Json]:
-        operation: AnyOperation = memory.SEARCH if said else memory.LIST
+        """Those that fit what is said; the newest where nothing is said, or where finding them takes too long."""
+        newest = await self._run(caller, memory.LIST, limit=_MEMORIES)
+        if not newest or not said:
+            return newest
+        try:
+            async with asyncio.timeout(_LONGEST_SEARCH_S):
+                return await self._run(caller, memory.SEARCH, limit=_MEMORIES, query=said[:1_000])
+        except TimeoutError:  # the model may be on its way up
+            return newest
+
+    async def _run(self, caller: Caller, operation: AnyOperation, **asked: Any) -> list[Json]:
         if not self._may(caller, operation):
             return []
-        asked: Json = {"limit": _MEMORIES} | ({"query": said[:1_000]} if said else {})
         given = await self._handlers.handler(operation)(caller, operation.input.model_validate(asked))
         found = given.model_dump(mode="json")
-        shown = ("memory_id", "id", "content", "layer", "score", "tags")
         return [
-            {("memory_id" if name == "id" else name): one[name] for name in shown if name in one}
+            {("memory_id" if name == "id" else name): one[name] for name in _SHOWN if name in one}
             for one in found.get("results", found.get("items", []))
         ]
 

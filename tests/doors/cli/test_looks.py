@@ -122,6 +122,7 @@ def test_every_command_teaches_with_an_example_and_speaks_json() -> None:
     assert [path for path, command in leaves if "as_json" not in {param.name for param in command.params}] == [
         "serve",
         "worker",
+        "mcp",
     ]
 
 

@@ -34,6 +34,9 @@ class PolicyLibrary:
         Raises:
             UnknownRevision: there is no such revision.
         """
+        # Who has never written anything does not pay for opening a repository.
+        if revision is None and not self._repositories.path(caller.tenant).exists():
+            return PolicyBook(EMPTY, ())
         commit = await self._repositories.run(caller.tenant, lambda shop: _find_commit(shop, revision))
         if commit is None:
             if revision is not None:

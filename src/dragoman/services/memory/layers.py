@@ -19,7 +19,6 @@ from pydantic import Field
 
 from dragoman.context import Caller, PrincipalType, Role
 from dragoman.errors import InvalidInput
-from dragoman.infra.db import Scope
 from dragoman.operations import Input
 from dragoman.services.memory.errors import NotYourMemories
 from dragoman.text import Subject
@@ -94,11 +93,6 @@ class Place:
     def user_id(self) -> str | None:
         """Whose it is, when it is private."""
         return self.ids.get("user_id") if self.layer.private else None
-
-
-def scope_of(caller: Caller) -> Scope:
-    """The rows that a caller may see."""
-    return Scope(caller.tenant, caller.platform)
 
 
 def place_of(caller: Caller, layer: Layer, ids: Ids) -> Place:

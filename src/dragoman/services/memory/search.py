@@ -8,10 +8,10 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from dragoman.context import Caller
-from dragoman.infra.db import Scope
+from dragoman.infra.db import Scope, scope_of
 from dragoman.infra.embeddings import fuse, meaning_of
 from dragoman.services.memory.filters import compile_filters
-from dragoman.services.memory.layers import Layer, Place, places_of, scope_of
+from dragoman.services.memory.layers import Layer, Place, places_of
 from dragoman.services.memory.models import Explanation, Folded, Found, Hit, SearchMemories
 from dragoman.services.memory.ranking import (
     SAME,

@@ -9,11 +9,11 @@ from uuid import UUID
 
 from dragoman.context import Caller, current_request, current_task
 from dragoman.errors import InvalidInput, NotFound
-from dragoman.infra.db import Database
+from dragoman.infra.db import Database, scope_of
 from dragoman.operations import Page, page
 from dragoman.services.memory.errors import AmbiguousMemory, ContentExists
 from dragoman.services.memory.filters import compile_filters
-from dragoman.services.memory.layers import Layer, may_access, place_of, places_of, scope_of
+from dragoman.services.memory.layers import Layer, may_access, place_of, places_of
 from dragoman.services.memory.models import (
     AddedMemories,
     AddedMemory,

@@ -6,8 +6,9 @@ from pydantic import ValidationError
 
 from dragoman.context import Caller
 from dragoman.errors import FieldError, InvalidInput
+from dragoman.infra.db import scope_of
 from dragoman.operations import Page, page
-from dragoman.services.memory.layers import places_of, scope_of
+from dragoman.services.memory.layers import places_of
 from dragoman.services.memory.models import (
     AddedMemories,
     AddMemories,
