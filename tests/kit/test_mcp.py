@@ -111,7 +111,9 @@ async def test_a_server_that_dies_in_the_middle_of_a_call_over_http_is_told_and_
     assert again.output == {"sum": 4}
 
 
-@pytest.mark.parametrize("server", [f"http://127.0.0.1:{free_port()}/mcp", McpCommand("no-such-program")])
+@pytest.mark.parametrize(
+    "server", [f"http://127.0.0.1:{free_port()}/mcp", McpCommand("no-such-program")], ids=["http", "pipes"]
+)
 async def test_a_server_that_is_not_there_is_an_error_in_words(server: Any) -> None:
     async with McpToolset(server, timeout_s=5) as toolset:
         with pytest.raises(ToolError, match=r"does not answer|has gone"):
