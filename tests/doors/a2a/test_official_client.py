@@ -22,6 +22,12 @@ from tests.harness import Server
 pytestmark = [pytest.mark.sdk, pytest.mark.anyio, pytest.mark.filterwarnings("default")]
 
 
+@pytest.fixture(scope="module", autouse=True)
+async def _one_loop() -> AsyncIterator[None]:
+    """What gRPC polls with outlives a channel, so the loop must outlive the test."""
+    yield  # noqa: PT022 - returning would end the loop
+
+
 @pytest.fixture(params=BINDINGS)
 async def binding(request: pytest.FixtureRequest) -> str:
     return request.param

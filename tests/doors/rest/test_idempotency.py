@@ -51,7 +51,7 @@ def test_thirty_repetitions_at_once_are_one_creation_with_one_answer(server: Ser
     assert sorted(answer.headers.get(REPLAYED, "") for answer in answers) == ["", *["true"] * 29]
     assert len({answer.headers["x-request-id"] for answer in answers}) == 30
     assert len(sql(server, "SELECT 1 FROM tenants WHERE slug = $1", slug)) == 1
-    done = "SELECT 1 FROM audit_records WHERE position($1 IN convert_from(body, 'UTF8')) > 0"
+    done = "SELECT 1 FROM audit_records WHERE position(convert_to($1, 'UTF8') IN body) > 0"
     assert len(sql(server, done, tenant["id"])) == 1
 
 

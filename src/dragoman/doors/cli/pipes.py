@@ -13,7 +13,7 @@ def mcp_command(programs: Programs) -> click.Command:
     """The command."""
     client = {"mcpServers": {"dragoman": {"command": program(), "args": ["mcp"]}}}
 
-    @click.command("mcp", epilog=f"Example of a client's configuration: {json.dumps(client)}")
+    @click.command("mcp", epilog=f"Example: in a client's configuration, {json.dumps(client)}")
     @click.option("--tenant", "as_tenant", metavar="SLUG", help=f"Act in this tenant [{DEFAULT_TENANT}].")
     def mcp(as_tenant: str | None) -> None:
         """Serve MCP on standard input and output.
