@@ -76,7 +76,7 @@ def build_knowledge(
         repositories,
         db,
         rules,
-        may_connect=lambda caller: authority.refusal(caller, operations.ACCEPT_ITEM) is None,
+        may_connect=lambda caller: authority.permits(caller, operations.ACCEPT_ITEM),
     )
     handlers.add(operations.SYNC, syncer.sync)
     return KnowledgeCore(repositories, meanings)

@@ -24,7 +24,7 @@ def build_mcp(
     """The door, closed until somebody asks."""
 
     def may(caller: Caller, asked: AnyOperation | Passage) -> bool:
-        return authority.refusal(caller, asked) is None
+        return authority.permits(caller, asked)
 
     def lacks_scope(caller: Caller, asked: AnyOperation | Passage) -> bool:
         if caller.scopes is None or may(caller, asked):

@@ -1,7 +1,6 @@
 """What is asked of governance, and what it answers."""
 
 from datetime import datetime
-from enum import StrEnum
 from typing import Annotated, Any, Self
 from uuid import UUID
 
@@ -9,21 +8,13 @@ from pydantic import AwareDatetime, BeforeValidator, Field, model_validator
 
 from dragoman.operations import Input, ListInput, Output
 from dragoman.services.knowledge.constraints.models import Severity
+from dragoman.services.knowledge.items import Layer
 from dragoman.text import Name, Subject
 
 _ONE_FILE = 1_000_000
 ProjectId = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")]
 PolicyId = Annotated[str, Field(min_length=1, max_length=200)]
 Revision = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._/~^-]*$")]
-
-
-class TargetLayer(StrEnum):
-    """How far down the policies are taken that are to be met: those of the layer and of all above it."""
-
-    COMPANY = "company"
-    ORG = "org"
-    TEAM = "team"
-    PROJECT = "project"
 
 
 class LayerIds(Input):
@@ -85,7 +76,7 @@ class Validate(Input):
     """Hold something against the policies in force."""
 
     context: CheckedContext
-    target_layer: TargetLayer
+    target_layer: Layer = Field(description="Policies of this layer and of all above it are to be met.")
     ids: LayerIds = LayerIds()
 
 
@@ -227,7 +218,7 @@ class SuppressionView(Output):
 class ListPolicies(Input):
     """Which policies are in force."""
 
-    target_layer: TargetLayer = TargetLayer.PROJECT
+    target_layer: Layer = Layer.PROJECT
     ids: LayerIds = LayerIds()
     policy: Revision | None = Field(None, description="At this revision of the knowledge; the newest when unset.")
 

@@ -10,9 +10,10 @@ from enum import StrEnum
 from typing import Final
 
 from dragoman.services.knowledge.constraints.models import RANK, Constraint, Severity
+from dragoman.services.knowledge.items import Layer
 
 # From the most general to the most specific.
-LAYERS: Final = ("company", "org", "team", "project")
+LAYERS: Final = tuple(layer.value for layer in Layer)
 Key = tuple[str, str, str, str | None, str | None, tuple[str, ...]]
 
 

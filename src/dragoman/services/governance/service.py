@@ -19,6 +19,7 @@ from dragoman.services.governance.judging import Judgement, judge, policies_for
 from dragoman.services.governance.policies import demands_in_force
 from dragoman.services.governance.ports import Policies, PolicyBook
 from dragoman.services.governance.store import GovernanceStore, Kept, Record, unpacked
+from dragoman.services.knowledge.items import Layer
 
 _LONGEST_SUPPRESSION: Final = timedelta(days=366)
 _ENOUGH_CONFIDENCE: Final = 0.7
@@ -63,7 +64,7 @@ class GovernanceService:
         ids = given.ids.model_copy(update={"project_id": given.project})
         book = await self._policies.read(caller)
         asker = Asker.of(caller)
-        judgement = await _judged(book, context, asker, m.TargetLayer.PROJECT.value, ids, whole=bool(context.files))
+        judgement = await _judged(book, context, asker, Layer.PROJECT.value, ids, whole=bool(context.files))
         suppressions = await self._store.live_suppressions(scope_of(caller), given.project)
         drift = measure(judgement.demands, judgement.applied, judgement.violations, suppressions)
         breaches = judgement.breaches(drift.violations)
@@ -71,7 +72,7 @@ class GovernanceService:
         await self._store.add_decision(
             scope_of(caller),
             Kept(
-                decision, "drift", caller.subject, given.project, m.TargetLayer.PROJECT.value, _plain(ids),
+                decision, "drift", caller.subject, given.project, Layer.PROJECT.value, _plain(ids),
                 _plain(context), asker.as_json(), book.revision, not breaches, drift.score,
                 [_plain(one) for one in breaches],
             ),
