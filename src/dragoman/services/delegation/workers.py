@@ -1,0 +1,125 @@
+"""What a worker can do, what it is given, and what it gives back."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Protocol
+from uuid import UUID
+
+from dragoman.context import Caller
+from dragoman.operations import Input
+from dragoman.services.delegation.envelope import Envelope
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """One action that a worker performs, and what it takes.
+
+    A `sensitive` action needs policies and approvals. `required` actions are the core of the contracts profile, the
+    others its optional extensions. An attempt that lasts longer than `timeout_s` is stopped and counts as failed;
+    at most `at_once` run in one process.
+    """
+
+    action: str
+    summary: str
+    input: type[Input]
+    version: str = "1"
+    sensitive: bool = False
+    required: bool = True
+    timeout_s: float = 60
+    at_once: int = 100
+
+
+class EvidenceKind(StrEnum):
+    """What a piece of evidence shows."""
+
+    DOCUMENT = "document"
+    SIGNATURE = "signature"
+    APPROVAL = "approval"
+    AUDIT = "audit"
+    CITATION = "citation"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Something that shows afterwards what was done; `sha256` is of what stands at `uri`."""
+
+    kind: EvidenceKind
+    sha256: str
+    uri: str
+    captured_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Performed:
+    """What came of an action."""
+
+    output: Json
+    evidence: tuple[Evidence, ...] = ()
+
+
+class Effects(Protocol):
+    """The ledger of side effects of one task: each happens once, however often the task is tried."""
+
+    async def once(
+        self,
+        step: str,
+        request: Json,
+        perform: Callable[[str], Awaitable[Json]],
+        *,
+        find: Callable[[str], Awaitable[Json | None]] | None = None,
+        repeatable: bool = False,
+    ) -> Json:
+        """Do it, unless it was done: the outcome, now or as it was then.
+
+        The intent is durable before `perform` is called, with a key that never changes for this task, step and request.
+        If a worker died in between, nobody knows whether it was done. Then `perform` is called again where the other
+        side knows the key and does nothing twice (`repeatable`); else `find` asks the other side what became of the key
+        (None: nothing); else the task is parked for a person, and nothing is guessed.
+
+        Raises:
+            EffectUnknown: only a person can tell; the task parks.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One attempt at one task, for one worker.
+
+    `caller` is who submitted it, as they were then; `input` is what the capability's model made of the envelope's.
+    `task_id` is the canonical task, whichever run this is. Words on how far it is go through `report_progress`.
+    """
+
+    caller: Caller
+    task_id: UUID
+    envelope: Envelope
+    input: Input
+    attempt: int
+    effects: Effects
+    governance: Json = field(default_factory=dict[str, Any])
+
+
+class Worker(Protocol):
+    """Performs actions. It may be tried again after any crash, so what it does outside goes through the effects."""
+
+    @property
+    def name(self) -> str:
+        """As it stands in the history: `signature`, `a2a:partner`."""
+        ...
+
+    @property
+    def capabilities(self) -> Sequence[Capability]:
+        """What it declares."""
+        ...
+
+    async def perform(self, assignment: Assignment) -> Performed:
+        """Do it.
+
+        Raises:
+            DragomanError: it could not be done; `retryable` says whether it is worth another attempt.
+        """
+        ...
