@@ -1,10 +1,9 @@
 """What is handed over: who asks for which action on what, in which matter, under which policies and approvals."""
 
 from enum import StrEnum
-from typing import Any, Literal
-from uuid import UUID
+from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, Field, model_validator
 
 from dragoman.infra.db import digest_of
 from dragoman.operations import Input
@@ -59,19 +58,29 @@ class Matter(Input):
 
 
 class PolicyRef(Input):
-    """A policy that the actor says it acts under."""
+    """A policy that the actor says it acts under; `id@version` is the short form."""
 
     id: str = Field(min_length=1, max_length=200)
     version: str | None = Field(
         None, max_length=100, description="The version that was read; the one in force if absent."
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, given: object) -> object:
+        if not isinstance(given, str):
+            return given
+        name, _, version = given.partition("@")
+        return {"id": name, "version": version or None}
+
 
 class GovernanceContext(Input):
     """The policies and approvals that the action rests on."""
 
-    policy_refs: tuple[PolicyRef, ...] = Field((), max_length=50)
-    approval_refs: tuple[UUID, ...] = Field((), max_length=50, description="Approval requests, decided or not.")
+    policy_refs: tuple[PolicyRef, ...] = Field(default=(), max_length=50)
+    approval_refs: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = Field(
+        default=(), max_length=50, description="Approval requests, decided or not."
+    )
 
 
 class RequestMetadata(Input):
@@ -81,7 +90,7 @@ class RequestMetadata(Input):
     submitted_at: AwareDatetime | None = None
     transport: str | None = Field(None, max_length=50)
     deadline: AwareDatetime | None = Field(None, description="When it is too late; the task then fails.")
-    dry_run: bool = Field(False, description="Go through every guard and change nothing.")
+    dry_run: bool = Field(default=False, description="Go through every guard and change nothing.")
 
 
 class Envelope(Input):

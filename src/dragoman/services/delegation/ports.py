@@ -41,7 +41,7 @@ class Judgment:
     """
 
     snapshot: Json = field(default_factory=dict[str, Any])
-    waits_for: tuple[UUID, ...] = ()
+    waits_for: tuple[str, ...] = ()
 
 
 class Governance(Protocol):
