@@ -93,6 +93,12 @@ def children_of(server: Server) -> list[int]:
     return [pid for pid, command in processes_of(server).items() if "serve-child" in command]
 
 
+def resident_bytes(server: Server) -> int:
+    """The memory that the process of the server has at present."""
+    status = Path(f"/proc/{server.pid}/status").read_text()
+    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmRSS:"))
+
+
 @contextmanager
 def hung(pid: int) -> Generator[None]:
     """A process that is there and does nothing, with all processes below it."""

@@ -90,7 +90,13 @@ def build_tasks(
     models = Models(settings)
     served = models.given_to(served_agent(agent, tools))
     executor = TaskExecutor(
-        tools, served, store=store, threads=threads, thread_bytes=settings.threads.max_bytes, metrics=metrics
+        tools,
+        served,
+        store=store,
+        threads=threads,
+        thread_bytes=settings.threads.max_bytes,
+        artifact_bytes=settings.tasks.max_artifact_bytes,
+        metrics=metrics,
     )
     desk = Desk(
         worker=worker,

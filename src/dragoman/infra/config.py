@@ -84,6 +84,9 @@ class Tasks(Section):
     timeout_s: float = Field(
         3_600, ge=0, description="A turn of a task that takes longer fails with TIMEOUT; 0 is no limit."
     )
+    max_artifact_bytes: int = Field(
+        10_485_760, ge=1024, description="The most that a task may make: its artifacts, and what it says with them."
+    )
     take_over: bool = Field(
         default=True, description="Run tasks that are due or were left by others; `serve --no-worker` turns it off."
     )

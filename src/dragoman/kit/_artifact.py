@@ -1,6 +1,5 @@
 """What a task makes: data, text or a file, with a name."""
 
-import json
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
@@ -50,7 +49,7 @@ class Artifact(BaseModel):
     @property
     def size_bytes(self) -> int:
         """How much it holds: text as UTF-8, data as compact JSON, files by their bytes; a uri counts for its length."""
-        return sum(map(_size, self.content.parts))
+        return self.content.size_bytes
 
     @classmethod
     def joined(cls, chunks: Sequence["Artifact"]) -> "Artifact":
@@ -69,15 +68,3 @@ class Artifact(BaseModel):
 def _labels(part: Part) -> tuple[object, ...] | None:
     """What text has beside its words; None for everything else."""
     return (part.name, part.mime, part.metadata) if isinstance(part, TextPart) else None
-
-
-def _size(part: object) -> int:
-    match part:
-        case TextPart():
-            return len(part.text.encode())
-        case DataPart():
-            return len(json.dumps(part.data, separators=(",", ":"), ensure_ascii=False).encode())
-        case FilePart():
-            return len(part.data) if part.data is not None else len((part.uri or "").encode())
-        case _:
-            return 0

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import json
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
@@ -141,11 +142,28 @@ class Content(BaseModel):
         """What tools gave."""
         return tuple(part for part in self.parts if isinstance(part, ToolResponsePart))
 
+    @property
+    def size_bytes(self) -> int:
+        """How much it holds: text as UTF-8, data as compact JSON, files by their bytes; a uri counts for its length."""
+        return sum(map(_size, self.parts))
+
     def __add__(self, more: "Content") -> "Content":
         return Content(parts=(*self.parts, *more.parts))
 
 
 ContentLike: TypeAlias = Content | PartLike | Iterable[PartLike]
+
+
+def _size(part: Part) -> int:
+    match part:
+        case TextPart():
+            return len(part.text.encode())
+        case DataPart():
+            return len(json.dumps(part.data, separators=(",", ":"), ensure_ascii=False).encode())
+        case FilePart():
+            return len(part.data) if part.data is not None else len((part.uri or "").encode())
+        case _:
+            return 0
 
 
 def _part(said: PartLike) -> Part:

@@ -8,6 +8,8 @@ from tests.doors.a2a.calling import A2A, CONFORMANCE
 from tests.doors.rest.calling import new_tenant
 from tests.harness import Server
 
+# A server finds the agents of its tests as they find ours.
+TREE = os.pathsep.join(filter(None, [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH")]))
 EXAMPLE = str(Path(__file__).parents[3] / "examples" / "conformance")
 
 
@@ -28,6 +30,14 @@ def _close_clients() -> Iterator[None]:
 def served(_find_the_agent: None) -> Iterator[Server]:
     """A server with the conformance agent."""
     with Server(CONFORMANCE) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def heavy() -> Iterator[Server]:
+    """A server with an agent that makes as much as it is asked for."""
+    agent = {"DRAGOMAN_AGENT": "tests.doors.a2a.heavy_agent:agent", "DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "1000000"}
+    with Server(agent | {"PYTHONPATH": TREE}) as running:
         yield running
 
 

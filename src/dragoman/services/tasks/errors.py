@@ -58,6 +58,15 @@ class ThreadExpired(DragomanError):
         super().__init__(f"the conversation {thread_id[:100]!r} has expired; begin a new one")
 
 
+class ArtifactTooLarge(DragomanError):
+    """A task made more than it may."""
+
+    kind, code = Kind.TOO_LARGE, "ARTIFACT_TOO_LARGE"
+
+    def __init__(self, *, limit_bytes: int) -> None:
+        super().__init__(f"what the task made exceeds {limit_bytes} bytes", limit_bytes=limit_bytes)
+
+
 class StateTooLarge(DragomanError):
     """A conversation would hold more than it may."""
 

@@ -3,20 +3,19 @@
 from typing import Any, cast
 from uuid import UUID
 
+import orjson
 from pydantic import JsonValue
 
 from dragoman import kit
 from dragoman.context import progress_to, within_task
 from dragoman.errors import InvalidInput
 from dragoman.infra.telemetry import TaskMetrics
-from dragoman.services.tasks.drafts import drafts_of
-from dragoman.services.tasks.errors import StateTooLarge
+from dragoman.services.tasks.drafts import Drafts
+from dragoman.services.tasks.errors import ArtifactTooLarge, StateTooLarge
 from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.models import Json
 from dragoman.services.tasks.store import TaskStore, ThreadStore
 from dragoman.services.tasks.work import Job, Outcome, Tools
-
-_WHOLE_LOG = 1_000_000
 
 
 class TaskExecutor:
@@ -30,6 +29,7 @@ class TaskExecutor:
         store: TaskStore,
         threads: ThreadStore,
         thread_bytes: int,
+        artifact_bytes: int,
         metrics: TaskMetrics,
     ) -> None:
         self._tools = tools
@@ -37,6 +37,7 @@ class TaskExecutor:
         self._store = store
         self._threads = threads
         self._thread_bytes = thread_bytes
+        self._artifact_bytes = artifact_bytes
         self._metrics = metrics
         # These may have a question, which is a matter for their skill.
         self._asking = frozenset(tool.name for tool in agent.tools if tool.may_ask)
@@ -71,12 +72,14 @@ class TaskExecutor:
 
         with progress_to(progress):
             output = await self._tools.run(job.caller, name, arguments, key=key)
+        if len(orjson.dumps(output)) > self._artifact_bytes:
+            return _outcome(_too_large(self._artifact_bytes, _skill(name)), {})
         artifact = {"id": name, "name": name, "parts": [{"kind": "data", "data": output}]}
         return Outcome(State.SUCCEEDED, skill=_skill(name), artifacts=[artifact])
 
     async def _turn(self, job: Job, agent: kit.Agent) -> Outcome:
         content = kit.Content.model_validate({"parts": job.message["parts"]})
-        ports = _Ports(job, self._store, self._threads, self._thread_bytes)
+        ports = _Ports(job, self._store, self._threads, self._thread_bytes, self._artifact_bytes)
         if job.resumed:
             await ports.recall()
         ctx = kit.Context(
@@ -98,7 +101,10 @@ class TaskExecutor:
         turn = await kit.take_turn(agent, ctx, content, skill_id=job.skill)
         if turn.route is not None:
             self._metrics.routed(turn.route)
-        return _outcome(turn, ports.drafts)
+        drafts = ports.drafts
+        if _size(turn.result, drafts) > self._artifact_bytes:
+            turn = _too_large(self._artifact_bytes, turn.skill_id)
+        return _outcome(turn, drafts)
 
     async def _thread(self, job: Job) -> kit.Thread:
         if job.fresh:
@@ -118,21 +124,26 @@ class TaskExecutor:
 class _Ports:
     """What a running skill asks of the server: values that last, and news for those who follow."""
 
-    def __init__(self, job: Job, store: TaskStore, threads: ThreadStore, thread_bytes: int) -> None:
+    def __init__(
+        self, job: Job, store: TaskStore, threads: ThreadStore, thread_bytes: int, artifact_bytes: int
+    ) -> None:
         self._job = job
         self._store = store
         self._threads = threads
         self._thread_bytes = thread_bytes
+        self._artifact_bytes = artifact_bytes
         self._chunks: dict[str, list[kit.Artifact]] = {}
+        self._sizes: dict[str, int] = {}
 
     async def recall(self) -> None:
         """Take up the drafts of earlier turns: they become final with the others."""
-        log = await self._store.events(self._tenant, self._job.task_id, 0, limit=_WHOLE_LOG)
-        for made in drafts_of(log):
+        drafts = Drafts()
+        async for happening in self._store.replay(self._tenant, self._job.task_id):
+            drafts.take(happening)
+        for made in drafts.artifacts:
             content = kit.Content.model_validate({"parts": made["parts"]})
-            self.drafts[made["name"]] = kit.Artifact(
-                name=made["name"], content=content, description=made.get("description")
-            )
+            draft = kit.Artifact(name=made["name"], content=content, description=made.get("description"))
+            self._chunks[draft.name], self._sizes[draft.name] = [draft], draft.size_bytes
 
     @property
     def drafts(self) -> dict[str, kit.Artifact]:
@@ -167,7 +178,15 @@ class _Ports:
         await self._job.report({"kind": "progress", "text": text, "percent": percent})
 
     async def artifact(self, artifact: kit.Artifact, *, append: bool, last_chunk: bool) -> None:
-        """A draft, or a further piece of one."""
+        """A draft, or a further piece of one.
+
+        Raises:
+            ArtifactTooLarge: with it, the task would have made more than it may.
+        """
+        size = artifact.size_bytes + (self._sizes.get(artifact.name, 0) if append else 0)
+        if size + sum(self._sizes.values()) - self._sizes.get(artifact.name, 0) > self._artifact_bytes:
+            raise ArtifactTooLarge(limit_bytes=self._artifact_bytes)
+        self._sizes[artifact.name] = size
         chunks = self._chunks.setdefault(artifact.name, [])
         if not append:
             chunks.clear()
@@ -210,6 +229,25 @@ def _outcome(turn: kit.Turn, drafts: dict[str, kit.Artifact]) -> Outcome:
             return Outcome(
                 State.REJECTED, turn.skill_id, [{"kind": "text", "text": reason}], error=refusal, refused=True
             )
+
+
+def _too_large(limit_bytes: int, skill_id: str | None) -> kit.Turn:
+    error = ArtifactTooLarge(limit_bytes=limit_bytes)
+    return kit.Turn(kit.Failed(error.message, error.code, error.details), skill_id)
+
+
+def _size(result: kit.OnRequestResult, drafts: dict[str, kit.Artifact]) -> int:
+    """How much would be kept of it; found before it is written down, which takes as much again."""
+    match result:
+        case kit.Completed(message=message, artifacts=artifacts):
+            made = drafts | {artifact.name: artifact for artifact in artifacts}
+            return sum(one.size_bytes for one in made.values()) + (message.size_bytes if message is not None else 0)
+        case kit.InputRequired(message=message, slot=slot):
+            return message.size_bytes + len(orjson.dumps(slot.value))
+        case kit.Reply(message=message):
+            return message.size_bytes
+        case kit.Failed(error=words) | kit.Rejected(reason=words):
+            return len(words)
 
 
 def _skill(tool: str) -> str:

@@ -6,9 +6,13 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+import orjson
+
 from dragoman.services.tasks.lifecycle import RESTING, TERMINAL, State
 
 Json = dict[str, Any]
+# Of a log: as it is, or as the text that it will be.
+Event = Json | orjson.Fragment
 # What the idempotency key of a message is called in its metadata.
 KEY_NAMES: Final = ("idempotencyKey", "idempotency_key", "idempotency-key")
 

@@ -20,7 +20,7 @@ from dragoman.services.tasks.drafts import TAKEN_OVER
 from dragoman.services.tasks.errors import TaskTimedOut
 from dragoman.services.tasks.hub import Hub
 from dragoman.services.tasks.lifecycle import State
-from dragoman.services.tasks.models import Json, Task
+from dragoman.services.tasks.models import Event, Json, Task
 from dragoman.services.tasks.outbox import Outbox
 from dragoman.services.tasks.store import Birth, Change, CoreStore
 from dragoman.services.tasks.store_keys import KeyClaim, KeyStore
@@ -200,7 +200,7 @@ class Run:
         if self._stored:
             await self._outbox.linger()
 
-    async def _write(self, events: list[Json]) -> None:
+    async def _write(self, events: list[Event]) -> None:
         task = self.task
         seq = await self._desk.writer.change(Change(task.tenant_id, task.id, events, attempt=task.attempt))
         if seq is None:  # cancelled or taken over: the task is no longer ours
@@ -215,7 +215,7 @@ class Run:
         message = said_by_agent(self._desk.new_id, outcome.message) if outcome.message else None
         # What was made is final only when the work is complete.
         artifacts = outcome.artifacts if outcome.state is State.SUCCEEDED else []
-        events: list[Json] = [
+        events: list[Event] = [
             {"kind": "artifact", "artifact": made, "last": True}
             for made in artifacts
             if made["id"] not in outcome.shown
@@ -367,7 +367,7 @@ def status_event(
     return {name: value for name, value in event.items() if value is not None}
 
 
-def _begun(task: Task) -> list[Json]:
+def _begun(task: Task) -> list[Event]:
     """How every task begins."""
     return [
         {"kind": "status", "to": "requested"},
@@ -376,7 +376,7 @@ def _begun(task: Task) -> list[Json]:
     ]
 
 
-def _birth(task: Task, events: list[Json], *, worker: UUID | None = None, claim: KeyClaim | None = None) -> Birth:
+def _birth(task: Task, events: list[Event], *, worker: UUID | None = None, claim: KeyClaim | None = None) -> Birth:
     return Birth(
         tenant=task.tenant_id,
         id=task.id,

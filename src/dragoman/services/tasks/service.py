@@ -1,7 +1,7 @@
 """Tasks for those who ask: send a message, look, wait, follow, cancel. One task, whichever door shows it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,7 +12,7 @@ import orjson
 from dragoman.context import Caller
 from dragoman.errors import Conflict, IdempotencyConflict
 from dragoman.infra.db import check_key, digest_of
-from dragoman.services.tasks.drafts import drafts_of
+from dragoman.services.tasks.drafts import Drafts
 from dragoman.services.tasks.errors import (
     NotCancelable,
     StateTooLarge,
@@ -23,7 +23,7 @@ from dragoman.services.tasks.errors import (
     WrongContext,
 )
 from dragoman.services.tasks.lifecycle import State
-from dragoman.services.tasks.models import KEY_NAMES, Happening, Incoming, Json, Reply, Task, Wanted
+from dragoman.services.tasks.models import KEY_NAMES, Event, Happening, Incoming, Json, Reply, Task, Wanted
 from dragoman.services.tasks.operations import SEND_MESSAGE
 from dragoman.services.tasks.ports import Sessions
 from dragoman.services.tasks.reader import TaskReader
@@ -109,9 +109,12 @@ class TaskService:
         if task is None:
             raise TaskNotFound(ref)
         if not task.terminal:
-            shown = await self._store.events(caller.tenant, task.id, 0, limit=task.seq)
-            task.artifacts = drafts_of(shown) or task.artifacts
-            _tell_progress(task, shown)
+            drafts, told = Drafts(), None
+            async for happening in self._store.replay(caller.tenant, task.id, until=task.seq):
+                drafts.take(happening)
+                told = happening if happening.body["kind"] == "progress" else told
+            task.artifacts = drafts.artifacts or task.artifacts
+            _tell_progress(task, told)
         return task
 
     async def page(self, caller: Caller, wanted: Wanted) -> tuple[list[Task], int]:
@@ -258,7 +261,7 @@ class TaskService:
         await self._check_thread(caller, task.context_id, message)
         if incoming.attach is not None:
             await incoming.attach(task, task.seq)
-        events = [{"kind": "message", "message": message}, status_event(task, State.IN_PROGRESS)]
+        events: list[Event] = [{"kind": "message", "message": message}, status_event(task, State.IN_PROGRESS)]
         change = Change(
             task.tenant_id,
             task.id,
@@ -343,9 +346,8 @@ async def _woken(signal: asyncio.Event, within_s: float | None) -> bool:
         return False
 
 
-def _tell_progress(task: Task, happenings: Sequence[Happening]) -> None:
+def _tell_progress(task: Task, told: Happening | None) -> None:
     """Let the message of a task at work be the last that it said of itself, as its followers heard it."""
-    told = next((one for one in reversed(happenings) if one.body["kind"] == "progress"), None)
     if told is None or task.state is not State.IN_PROGRESS:
         return
     task.message = {

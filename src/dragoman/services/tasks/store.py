@@ -1,6 +1,6 @@
 """The SQL of tasks. A change takes the next event numbers under the task's lock, whichever process makes it."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, LiteralString
@@ -10,12 +10,14 @@ import orjson
 
 from dragoman.infra.db import Database, Scope
 from dragoman.services.tasks.lifecycle import State
-from dragoman.services.tasks.models import Happening, Json, Task, Wanted
+from dragoman.services.tasks.models import Event, Happening, Json, Task, Wanted
 from dragoman.services.tasks.store_keys import KeyClaim, claim_keys
 
 _TASK: LiteralString = """
 t.tenant_id, t.id, t.alias, t.context_id, t.owner, t.skill, t.state, t.status_at, t.message, t.error, t.slot, t.history,
 t.artifacts, t.metadata, t.caller, t.seq, t.attempt, t.created_at"""
+# What one who reads a log has in memory at a time, but for an event that is larger by itself.
+_PAGE_BYTES = 262_144
 _TERMINAL: LiteralString = "('succeeded', 'failed', 'rejected', 'cancelled', 'dead_letter')"
 
 # What is given comes as one document, written once: the driver would look at every value of twenty arrays.
@@ -93,8 +95,21 @@ SELECT tenant_id, id, seq FROM moved"""
 FIND: LiteralString = f"SELECT {_TASK} FROM tasks t WHERE t.tenant_id = $1 AND t.id = $2"
 FIND_SOME: LiteralString = f"SELECT {_TASK} FROM tasks t WHERE t.tenant_id = $1 AND t.id = ANY($2::uuid[])"
 FIND_ALIAS: LiteralString = f"SELECT {_TASK} FROM tasks t WHERE t.tenant_id = $1 AND t.alias = $2"
-EVENTS: LiteralString = """
-SELECT seq, at, body FROM task_events WHERE tenant_id = $1 AND task_id = $2 AND seq > $3 ORDER BY seq LIMIT $4"""
+# Row by row, as the numbers have no gaps: what is beyond the bytes is not even looked at. What is stored as it is has
+# its size at hand; what is compressed must be opened to be measured.
+_EVENT: LiteralString = """
+e.seq, e.at, e.body, CASE WHEN pg_column_compression(e.body) IS NULL THEN pg_column_size(e.body)
+                          ELSE octet_length(e.body::text) END"""
+EVENTS: LiteralString = f"""
+WITH RECURSIVE page (seq, at, body, bytes) AS (
+    (SELECT {_EVENT}::bigint FROM task_events e
+     WHERE e.tenant_id = $1 AND e.task_id = $2 AND e.seq > $3 ORDER BY e.seq LIMIT 1)
+    UNION ALL
+    SELECT {_EVENT} + p.bytes
+    FROM page p JOIN task_events e ON e.tenant_id = $1 AND e.task_id = $2 AND e.seq = p.seq + 1
+    WHERE p.bytes < $5
+)
+SELECT seq, at, body FROM page LIMIT $4"""
 LIST: LiteralString = f"""
 SELECT {_TASK} FROM tasks t
 WHERE t.tenant_id = $1 AND ($3::text IS NULL OR t.context_id = $3) AND ($4::text[] IS NULL OR t.state = ANY($4))
@@ -164,7 +179,7 @@ class Birth:
     caller: Json
     state: str
     status_at: datetime
-    events: list[Json]
+    events: list[Event]
     alias: str | None = None
     skill: str | None = None
     message: Json | None = None
@@ -183,7 +198,7 @@ class Change:
 
     tenant: UUID
     id: UUID
-    events: list[Json]
+    events: list[Event]
     attempt: int | None = None
     expected: str | None = None
     state: str | None = None
@@ -352,9 +367,18 @@ class TaskStore:
         return [_task(row) if (row := rows.get(task_id)) else None for task_id in ids]
 
     async def events(self, tenant: UUID, task_id: UUID, after: int, limit: int = 1000) -> list[Happening]:
-        """What happened since."""
-        rows = await self._db.fetch(Scope(tenant), EVENTS, tenant, task_id, after, limit)
+        """What happened since; fewer than the limit when they are large, so that a reader holds little at a time."""
+        rows = await self._db.fetch(Scope(tenant), EVENTS, tenant, task_id, after, limit, _PAGE_BYTES)
         return [Happening(row["seq"], row["at"], row["body"]) for row in rows]
+
+    async def replay(self, tenant: UUID, task_id: UUID, *, until: int | None = None) -> AsyncGenerator[Happening]:
+        """The log from its beginning, with no more of it in memory than is read at a time."""
+        seq = 0
+        while (until is None or seq < until) and (page := await self.events(tenant, task_id, seq)):
+            for happening in page:
+                seq = happening.seq
+                if until is None or seq <= until:
+                    yield happening
 
     async def page(self, tenant: UUID, wanted: Wanted) -> list[Task]:
         """Newest first; one more than the limit when there are more."""
