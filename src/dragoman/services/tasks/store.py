@@ -95,18 +95,18 @@ SELECT tenant_id, id, seq FROM moved"""
 FIND: LiteralString = f"SELECT {_TASK} FROM tasks t WHERE t.tenant_id = $1 AND t.id = $2"
 FIND_SOME: LiteralString = f"SELECT {_TASK} FROM tasks t WHERE t.tenant_id = $1 AND t.id = ANY($2::uuid[])"
 FIND_ALIAS: LiteralString = f"SELECT {_TASK} FROM tasks t WHERE t.tenant_id = $1 AND t.alias = $2"
-# Row by row, as the numbers have no gaps: what is beyond the bytes is not even looked at. What is stored as it is has
-# its size at hand; what is compressed must be opened to be measured.
-_EVENT: LiteralString = """
-e.seq, e.at, e.body, CASE WHEN pg_column_compression(e.body) IS NULL THEN pg_column_size(e.body)
-                          ELSE octet_length(e.body::text) END"""
+# Row by row, each found by its own look into the index: what is beyond the bytes is not even seen. What is stored as it
+# is has its size at hand; what is compressed must be opened to be measured.
+_NEXT_EVENT: LiteralString = """
+SELECT e.seq, e.at, e.body, CASE WHEN pg_column_compression(e.body) IS NULL THEN pg_column_size(e.body)
+                                 ELSE octet_length(e.body::text) END::bigint AS bytes
+FROM task_events e WHERE e.tenant_id = $1 AND e.task_id = $2"""
 EVENTS: LiteralString = f"""
-WITH RECURSIVE page (seq, at, body, bytes) AS (
-    (SELECT {_EVENT}::bigint FROM task_events e
-     WHERE e.tenant_id = $1 AND e.task_id = $2 AND e.seq > $3 ORDER BY e.seq LIMIT 1)
+WITH RECURSIVE page AS (
+    ({_NEXT_EVENT} AND e.seq > $3 ORDER BY e.seq LIMIT 1)
     UNION ALL
-    SELECT {_EVENT} + p.bytes
-    FROM page p JOIN task_events e ON e.tenant_id = $1 AND e.task_id = $2 AND e.seq = p.seq + 1
+    SELECT n.seq, n.at, n.body, p.bytes + n.bytes
+    FROM page p CROSS JOIN LATERAL ({_NEXT_EVENT} AND e.seq > p.seq ORDER BY e.seq LIMIT 1) n
     WHERE p.bytes < $5
 )
 SELECT seq, at, body FROM page LIMIT $4"""
