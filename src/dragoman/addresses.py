@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from dragoman.operations import AnyOperation
 from dragoman.services.audit import operations as audit
+from dragoman.services.contracts import operations as contracts
 from dragoman.services.governance import operations as governance
 from dragoman.services.knowledge import operations as knowledge
 from dragoman.services.memory import operations as memory
@@ -79,6 +80,10 @@ BINDINGS = (
     Binding("DELETE", "/api/memories/{memory_id}", memory.DELETE),
     Binding("GET", "/api/memories/{memory_id}/history", memory.HISTORY),
     Binding("POST", "/api/memories/{memory_id}/promote", memory.PROMOTE),
+    Binding("POST", "/api/documents", contracts.ADD, 201),
+    Binding("GET", "/api/documents", contracts.LIST),
+    Binding("GET", "/api/documents/{document_id}", contracts.SHOW),
+    Binding("GET", "/api/documents/{document_id}/content", contracts.READ_CONTENT),
     Binding("POST", "/api/governance/validate", governance.VALIDATE),
     Binding("POST", "/api/governance/drift", governance.CHECK_DRIFT),
     Binding("POST", "/api/governance/policies", governance.LIST_POLICIES),

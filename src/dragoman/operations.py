@@ -88,7 +88,7 @@ class Operation(Generic[I, O]):
     """One thing Dragoman can do: `noun.verb`, its models, and what it takes to be allowed.
 
     A `long` write holds no transaction while it runs: it opens its own, can be repeated from any point, and its key and
-    its audit record are written when it is done.
+    its audit record are written when it is done. Operations of several nouns may be `part_of` one skill.
     """
 
     name: str
@@ -100,6 +100,7 @@ class Operation(Generic[I, O]):
     rate_class: RateClass = RateClass.WORK
     sensitive: bool = False
     long: bool = False
+    part_of: str = ""
     description: str = ""
     example: dict[str, Any] = field(default_factory=dict[str, Any])
 
@@ -109,9 +110,14 @@ class Operation(Generic[I, O]):
         return self.name.replace(".", "_")
 
     @property
-    def skill(self) -> str:
-        """The noun it belongs to."""
+    def noun(self) -> str:
+        """What it is about."""
         return self.name.partition(".")[0]
+
+    @property
+    def skill(self) -> str:
+        """The skill it belongs to: that of its noun, unless it says otherwise."""
+        return self.part_of or self.noun
 
     @property
     def writes(self) -> bool:

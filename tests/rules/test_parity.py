@@ -14,9 +14,11 @@ from dragoman.operations import AnyOperation, Operation
 
 # Where what people type is not the operation's name.
 TYPED = {"identity.show": ("whoami",)}
-# An export is one file, whatever the pieces it came in; a check reads the files itself.
+# An export or a document is one file, whatever the pieces it came in; a check reads the files itself.
 READ_ELSEWHERE = {
     "audit.export": {"file"},
+    "document.add": {"file", "media_type", "title", "name", "document_id", "matter_id", "expected_version"},
+    "document.content": {"document_id", "version", "source", "output"},
     "knowledge.check": {"path", "since", "form", "min_severity", "item_ids"},
     "memory.export": {"file", "layers", "ids"},
     "memory.import": {"file"},

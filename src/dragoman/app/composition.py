@@ -6,10 +6,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 from dragoman import __version__
 from dragoman.addresses import BINDINGS
+from dragoman.app.contracts import build_contracts
 from dragoman.app.governance import bind_governance
 from dragoman.app.knowledge import KnowledgeCore, build_knowledge
 from dragoman.app.mcp import build_mcp
@@ -214,6 +216,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     authority = Authority.open(settings.policy_dir)
     knowledge = build_knowledge(settings, handlers, db, core_db, memory.embedder, authority)
     bind_governance(handlers, db, knowledge.repositories)
+    build_contracts(settings, handlers, db)
 
     guards = Guards(admission=admission, authority=authority, keys=IdempotencyKeys(db), trail=trail)
     gate = Gate(handlers, guards, Watch(metrics, security, tracer), db)
@@ -223,13 +226,8 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     push = build_push(settings, db, core_db, tasks, Vault(keyring.vault), metrics.push)
     calls = _a2a_calls(settings, gate, tasks, push, tools, authority, CardSigner(keyring.card), grpc_port)
     health = Health(version=__version__, metrics=metrics, breakers=breakers.states)
-    site = Site(
-        health=health,
-        metrics=metrics,
-        keys=[*(issuer.jwks()["keys"] if issuer else ()), calls.cards.signer.public_key()],
-        openapi=lambda: build_openapi(BINDINGS, version=__version__, site=SITE_PATHS, carried=CARRIED_PATHS),
-        ready=lambda: application.ready,
-    )
+    keys = [*(issuer.jwks()["keys"] if issuer else ()), calls.cards.signer.public_key()]
+    site = Site(health=health, metrics=metrics, keys=keys, openapi=_openapi, ready=lambda: application.ready)
     guard = partial(
         Edge, authenticator=authenticator, admission=admission, metrics=metrics, security=security, tracer=tracer
     )
@@ -251,6 +249,10 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
         knowledge=knowledge,
     )
     return _with_checks(application)
+
+
+def _openapi() -> dict[str, Any]:
+    return build_openapi(BINDINGS, version=__version__, site=SITE_PATHS, carried=CARRIED_PATHS)
 
 
 def _authenticator(

@@ -129,6 +129,12 @@ class Memory(Section):
     )
 
 
+class Contracts(Section):
+    """What is kept of contract work."""
+
+    max_document_bytes: int = Field(26_214_400, ge=1024, le=268_435_456, description="Largest document that is kept.")
+
+
 class Settings(BaseModel):
     """Everything that can be set. `dragoman config check` prints the values in force."""
 
@@ -205,6 +211,7 @@ class Settings(BaseModel):
     outbound: Outbound = Outbound.model_construct()
     push: Push = Push.model_construct()
     knowledge: Knowledge = Knowledge.model_construct()
+    contracts: Contracts = Contracts.model_construct()
 
     @model_validator(mode="after")
     def _check_combinations(self) -> "Settings":

@@ -4,6 +4,7 @@ A skill here is what stands between an operation and a conversation. It reads pl
 where an operation cannot decide, and leaves all rules to the operations.
 """
 
+from dragoman.skills._contracts import ContractsSkill
 from dragoman.skills._governance import GovernanceSkill
 from dragoman.skills._hosted import HostedSkill
 from dragoman.skills._knowledge import KnowledgeSkill
@@ -13,6 +14,7 @@ FIRST_PARTY: dict[str, type[HostedSkill]] = {
     "memory": MemorySkill,
     "knowledge": KnowledgeSkill,
     "governance": GovernanceSkill,
+    "contracts": ContractsSkill,
 }
 
-__all__ = ["FIRST_PARTY", "GovernanceSkill", "HostedSkill", "KnowledgeSkill", "MemorySkill"]
+__all__ = ["FIRST_PARTY", "ContractsSkill", "GovernanceSkill", "HostedSkill", "KnowledgeSkill", "MemorySkill"]

@@ -130,6 +130,13 @@ def test_help_groups_commands_by_what_one_wants(terminal: Terminal) -> None:
     helped = terminal.type("--help", COLUMNS="80")
 
     headings = re.findall(r"^(\w[\w ]{0,20}:) *$", helped.out, re.MULTILINE)
-    assert headings == ["Run it:", "Who may do what:", "What is known:", "What was done:", "Options:"]
+    assert headings == [
+        "Run it:",
+        "Who may do what:",
+        "What is known:",
+        "What is worked on:",
+        "What was done:",
+        "Options:",
+    ]
     assert "serve-child" not in helped.out
     assert max(map(len, helped.out.splitlines())) <= 80

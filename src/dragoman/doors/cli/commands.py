@@ -10,7 +10,8 @@ import rich_click as click
 from dragoman.doors.cli.endings import Ending, WrongUsage
 from dragoman.doors.cli.program import Programs, program
 
-_RUN, _IDENTITY, _KNOWN, _PROOF = "Run it", "Who may do what", "What is known", "What was done"
+_RUN, _IDENTITY, _KNOWN = "Run it", "Who may do what", "What is known"
+_WORK, _PROOF = "What is worked on", "What was done"
 _HELP = click.RichHelpConfiguration(theme="default-slim", enable_theme_env_var=False, text_markup=None, max_width=100)
 
 
@@ -65,6 +66,7 @@ def create(programs: Programs) -> Root:
         "knowledge": Entry(_KNOWN, "Decisions, policies, patterns and specs, and what they demand.", _knowledge),
         "memory": Entry(_KNOWN, "What agents and people want remembered.", _memory),
         "governance": Entry(_KNOWN, "Policies in force, what breaks them, and drift.", _governance),
+        "document": Entry(_WORK, "Contracts and other documents, in versions.", _document),
         "bench": Entry(_PROOF, "Measure how well a running server does.", _bench),
         "audit": Entry(_PROOF, "Who did what, provably.", _audit),
     }
@@ -172,6 +174,12 @@ def _knowledge(entry: Entry) -> click.Command:
     from dragoman.doors.cli.knowledge import knowledge_commands  # noqa: PLC0415
 
     return knowledge_commands(entry.summary)
+
+
+def _document(entry: Entry) -> click.Command:
+    from dragoman.doors.cli.documents import document_commands  # noqa: PLC0415
+
+    return document_commands(entry.summary)
 
 
 def _audit(entry: Entry) -> click.Command:

@@ -26,7 +26,7 @@ def project_noun(noun: str, help_text: str) -> click.RichGroup:
     """The group of a noun, with a command for each of its operations."""
     group = click.RichGroup(name=noun, help=help_text, no_args_is_help=True)
     for binding in BINDINGS:
-        if binding.operation.skill == noun:
+        if binding.operation.noun == noun:
             group.add_command(project_operation(binding))
     return group
 
@@ -69,7 +69,7 @@ def _run(binding: Binding, given: dict[str, Any], asked: Asked) -> None:
         if asked.as_json:
             view.json({"items": items, "next_cursor": cursor})
         else:
-            view.rows(binding.operation.skill, items, more=f"--cursor {cursor}" if cursor else None)
+            view.rows(binding.operation.noun, items, more=f"--cursor {cursor}" if cursor else None)
     elif asked.as_json:
         view.json(data)
     else:
@@ -135,7 +135,7 @@ class _Json(click.ParamType[Any, Any]):
 
 
 def _example(name: str, binding: Binding) -> str:
-    words = [program(), binding.operation.skill, name]
+    words = [program(), binding.operation.noun, name]
     for field, value in binding.operation.example.items():
         shown = json.dumps(value) if isinstance(value, dict | list) else str(value)
         words += [shown] if field in binding.parameters else ["--" + field.replace("_", "-"), shown]

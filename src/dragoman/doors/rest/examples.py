@@ -81,7 +81,7 @@ def known_values(operation: AnyOperation, operations: Iterable[AnyOperation]) ->
     verb = operation.name.rpartition(".")[2]
     known: Json = _LIVE | _LEFT_BY.get(verb, {}) | operation.example
     for other in operations:
-        if other.skill == operation.skill:
+        if other.noun == operation.noun:
             known = other.example | known
     return known
 

@@ -1,0 +1,64 @@
+"""What can go wrong with documents."""
+
+from dragoman.errors import Conflict, DragomanError, Kind
+
+
+class DocumentInvalid(DragomanError):
+    """The content is not what its media type says."""
+
+    kind, code = Kind.INVALID, "DOCUMENT_INVALID"
+
+    def __init__(self, media_type: str, reason: str) -> None:
+        super().__init__(f"this is no {media_type}: {reason}", media_type=media_type, reason=reason)
+
+
+class DocumentTooLarge(DragomanError):
+    """The document is larger than this server keeps."""
+
+    kind, code = Kind.TOO_LARGE, "DOCUMENT_TOO_LARGE"
+
+    def __init__(self, size_bytes: int, *, limit_bytes: int) -> None:
+        super().__init__(
+            f"the document has {size_bytes} bytes; at most {limit_bytes} are kept",
+            size_bytes=size_bytes,
+            limit_bytes=limit_bytes,
+        )
+
+
+class NameTaken(Conflict):
+    """Another document of the tenant has this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is a document named {name!r} already", reason="NAME_TAKEN", name=name)
+
+
+class DocumentClosed(Conflict):
+    """The document is out for signature, or executed: what was read and signed does not change."""
+
+    def __init__(self, state: str) -> None:
+        super().__init__(f"the document is {state} and takes no such version", reason="DOCUMENT_CLOSED", state=state)
+
+
+class WrongContent(Conflict):
+    """What the caller knows of the document is not what is stored."""
+
+    def __init__(self, *, expected: str, current: str, version: int) -> None:
+        super().__init__(
+            f"version {version} has other content than the caller knows",
+            reason="CONTENT_MISMATCH",
+            expected=expected,
+            current=current,
+            version=version,
+        )
+
+
+class VersionMoved(Conflict):
+    """There is a newer version than the one the caller acts on."""
+
+    def __init__(self, *, expected: int, current: int) -> None:
+        super().__init__(
+            f"version {expected} is not the newest: {current} is",
+            reason="VERSION_MOVED",
+            expected=expected,
+            current=current,
+        )
