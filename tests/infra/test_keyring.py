@@ -14,7 +14,7 @@ from dragoman.infra.auth.keyring import Keyring, KeyringError
 from tests.harness import DRAGOMAN, Server
 from tests.tenants import beside
 
-FILES = ("audit.mac", "audit.pem", "card.pem", "issuer.pem", "pepper", "vault")
+FILES = ("audit.mac", "audit.pem", "card.pem", "issuer.pem", "pepper", "signing.pem", "vault")
 
 
 def fingerprints(directory: str) -> dict[str, str]:

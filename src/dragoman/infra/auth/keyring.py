@@ -1,4 +1,4 @@
-"""The keys that never enter the database: token issuer, agent card, API-key pepper, audit signature and MAC, vault."""
+"""The keys that never enter the database: token issuer, agent card, pepper, audit signature and MAC, vault, signing."""
 
 import hashlib
 import os
@@ -31,6 +31,7 @@ class Keyring:
     audit: ed25519.Ed25519PrivateKey
     audit_mac: bytes
     vault: bytes
+    signing: ec.EllipticCurvePrivateKey
 
     @classmethod
     def open(cls, directory: Path) -> "Keyring":
@@ -55,6 +56,7 @@ class Keyring:
             audit=audit,
             audit_mac=_load_random(directory / "audit.mac"),
             vault=_load_random(directory / "vault"),
+            signing=_load_p256(directory / "signing.pem"),
         )
 
     def fingerprints(self) -> dict[str, str]:
@@ -66,6 +68,7 @@ class Keyring:
             "audit": _short(_public(self.audit.public_key())),
             "audit-mac": _short(b"audit-mac" + self.audit_mac),
             "vault": _short(b"vault" + self.vault),
+            "signing": _short(_public(self.signing.public_key())),
         }
 
 

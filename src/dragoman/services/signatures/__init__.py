@@ -1,0 +1,1 @@
+"""Signatures: who is asked to sign which document, by which provider, and whether it was signed."""
