@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from dragoman.operations import AnyOperation
 from dragoman.services.audit import operations as audit
 from dragoman.services.contracts import operations as contracts
+from dragoman.services.delegation import operations_workers as workers
 from dragoman.services.governance import operations as governance
 from dragoman.services.knowledge import operations as knowledge
 from dragoman.services.memory import operations as memory
@@ -92,4 +93,11 @@ BINDINGS = (
     Binding("POST", "/api/suppressions", governance.SUPPRESS, 201),
     Binding("GET", "/api/suppressions", governance.LIST_SUPPRESSIONS),
     Binding("DELETE", "/api/suppressions/{suppression_id}", governance.LIFT_SUPPRESSION),
+    Binding("POST", "/api/workers", workers.REGISTER_WORKER, 201),
+    Binding("GET", "/api/workers", workers.LIST_WORKERS),
+    Binding("PATCH", "/api/workers/{worker}", workers.UPDATE_WORKER),
+    Binding("DELETE", "/api/workers/{worker}", workers.REMOVE_WORKER),
+    Binding("GET", "/api/capabilities", workers.LIST_CAPABILITIES),
+    Binding("POST", "/api/capabilities/{action}/allow", workers.ALLOW_CAPABILITY),
+    Binding("POST", "/api/capabilities/{action}/deny", workers.DENY_CAPABILITY),
 )

@@ -30,12 +30,10 @@ BESIDE = {"knowledge.propose": {"file"}}
 def declared() -> list[AnyOperation]:
     """Every operation that a service declares."""
     found: list[AnyOperation] = []
-    for package in pkgutil.iter_modules(services.__path__, "dragoman.services."):
-        try:
-            module = importlib.import_module(f"{package.name}.operations")
-        except ModuleNotFoundError:
-            continue
-        found += [value for value in vars(module).values() if isinstance(value, Operation)]
+    for module in pkgutil.walk_packages(services.__path__, "dragoman.services."):
+        if module.name.rpartition(".")[2].startswith("operations"):
+            named = vars(importlib.import_module(module.name)).values()
+            found += [value for value in named if isinstance(value, Operation) and value not in found]
     return found
 
 

@@ -20,6 +20,7 @@ from dragoman.app.push import PushCore, build_push
 from dragoman.app.sessions import A2aEcosystem, SessionContexts
 from dragoman.app.tasks import TaskCore, build_tasks
 from dragoman.app.tools import GateTools
+from dragoman.app.workers import build_registry
 from dragoman.doors.a2a.calls import Calls
 from dragoman.doors.a2a.card import CARD_PATH, REST_PATH, RPC_PATHS, Cards
 from dragoman.doors.a2a.door import A2ADoor
@@ -217,13 +218,15 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     knowledge = build_knowledge(settings, handlers, db, core_db, memory.embedder, authority)
     bind_governance(handlers, db, knowledge.repositories)
     build_contracts(settings, handlers, db)
+    vault = Vault(keyring.vault)
+    build_registry(settings, handlers, db, vault, built_in=())
 
     guards = Guards(admission=admission, authority=authority, keys=IdempotencyKeys(db), trail=trail)
     gate = Gate(handlers, guards, Watch(metrics, security, tracer), db)
     tools = GateTools(gate, handlers)
     a2a = A2aEcosystem(SessionContexts(handlers, authority.permits), tools)
     tasks = build_tasks(settings, db, core_db, addresses.database_url, tools, metrics.tasks, a2a)
-    push = build_push(settings, db, core_db, tasks, Vault(keyring.vault), metrics.push)
+    push = build_push(settings, db, core_db, tasks, vault, metrics.push)
     calls = _a2a_calls(settings, gate, tasks, push, tools, authority, CardSigner(keyring.card), grpc_port)
     health = Health(version=__version__, metrics=metrics, breakers=breakers.states)
     keys = [*(issuer.jwks()["keys"] if issuer else ()), calls.cards.signer.public_key()]

@@ -54,7 +54,9 @@ def create(programs: Programs) -> Root:
     """The root command."""
     entries = {
         "serve": Entry(_RUN, "Run the server.", lambda _: _running("serve", programs)),
-        "worker": Entry(_RUN, "Run background work only.", lambda _: _running("worker", programs)),
+        "worker": Entry(
+            _RUN, "Run background work only; register workers of others.", lambda _: _running("worker", programs)
+        ),
         "mcp": Entry(_RUN, "Serve MCP on standard input and output.", lambda _: _mcp(programs)),
         "config": Entry(_RUN, "Show and check the configuration.", _config),
         "version": Entry(_RUN, "Print the version.", _version),
@@ -67,6 +69,7 @@ def create(programs: Programs) -> Root:
         "memory": Entry(_KNOWN, "What agents and people want remembered.", _memory),
         "governance": Entry(_KNOWN, "Policies in force, what breaks them, and drift.", _governance),
         "document": Entry(_WORK, "Contracts and other documents, in versions.", _document),
+        "capability": Entry(_WORK, "Which worker may perform which action.", _capability),
         "bench": Entry(_PROOF, "Measure how well a running server does.", _bench),
         "audit": Entry(_PROOF, "Who did what, provably.", _audit),
     }
@@ -186,6 +189,12 @@ def _audit(entry: Entry) -> click.Command:
     from dragoman.doors.cli.trail import audit_commands  # noqa: PLC0415
 
     return audit_commands(entry.summary)
+
+
+def _capability(entry: Entry) -> click.Command:
+    from dragoman.doors.cli.workers import capability_commands  # noqa: PLC0415
+
+    return capability_commands(entry.summary)
 
 
 def _governance(entry: Entry) -> click.Command:

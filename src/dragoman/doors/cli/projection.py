@@ -114,12 +114,12 @@ def _click_type(annotation: Any) -> tuple[AnyType, bool]:
         members = cast("Iterable[Enum]", annotation)
         return click.Choice([str(member.value) for member in members]), False
     if origin is dict or hasattr(annotation, "model_fields"):
-        return _Json(), False
+        return JsonText(), False
     plain: dict[Any, AnyType] = {bool: click.BOOL, int: click.INT, float: click.FLOAT}
     return plain.get(annotation, click.STRING), False
 
 
-class _Json(click.ParamType[Any, Any]):
+class JsonText(click.ParamType[Any, Any]):
     """An object, typed as JSON."""
 
     name = "JSON"
@@ -137,6 +137,7 @@ class _Json(click.ParamType[Any, Any]):
 def _example(name: str, binding: Binding) -> str:
     words = [program(), binding.operation.noun, name]
     for field, value in binding.operation.example.items():
-        shown = json.dumps(value) if isinstance(value, dict | list) else str(value)
-        words += [shown] if field in binding.parameters else ["--" + field.replace("_", "-"), shown]
+        for one in cast("list[object]", value) if isinstance(value, list) else [value]:
+            shown = json.dumps(one) if isinstance(one, dict | list) else str(one)
+            words += [shown] if field in binding.parameters else ["--" + field.replace("_", "-"), shown]
     return shlex.join(words)

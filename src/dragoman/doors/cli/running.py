@@ -10,6 +10,7 @@ from dragoman.doors.cli.endings import Ending, WrongUsage
 from dragoman.doors.cli.program import Programs, program
 from dragoman.doors.cli.session import settings_or_end
 from dragoman.doors.cli.views import View
+from dragoman.doors.cli.workers import registration_commands
 from dragoman.infra.config import ConfigError, Settings, unknown_variables
 
 
@@ -54,18 +55,23 @@ def _serve_child(programs: Programs) -> click.Command:
 
 
 def _worker(programs: Programs) -> click.Command:
-    @click.command(
+    @click.group(
+        invoke_without_command=True,
         epilog="Example: DRAGOMAN_DATABASE_URL=postgresql://db/dragoman DRAGOMAN_REDIS_URL=redis://cache "
-        f"{program()} worker"
+        f"{program()} worker",
     )
-    def worker() -> None:
-        """Run background work only, beside servers on the same database.
+    @click.pass_context
+    def worker(ctx: click.Context) -> None:
+        """Run background work only, beside servers on the same database; or register workers of others.
 
         It needs DRAGOMAN_DATABASE_URL, DRAGOMAN_REDIS_URL and the servers' keys (DRAGOMAN_SECRETS_DIR); a server with
         embedded PostgreSQL and Valkey does this work itself.
         """
-        _run(programs.work, programs)
+        if ctx.invoked_subcommand is None:
+            _run(programs.work, programs)
 
+    for one in registration_commands():
+        worker.add_command(one)
     return worker
 
 

@@ -1,11 +1,12 @@
 """PostgreSQL: a pool that knows whose rows it may see, units of work, migrations."""
 
 from dragoman.infra.db.database import APP_ROLE, CORE_ROLE, Database, Scope, UniqueViolated
-from dragoman.infra.db.idempotency import IdempotencyKeys, check_key, digest_of
+from dragoman.infra.db.idempotency import IdempotencyKeys, check_key
 from dragoman.infra.db.installation import find_foreign_key
 from dragoman.infra.db.migrator import MigrationError, migrate
 from dragoman.infra.db.pool import scope_of
 from dragoman.infra.db.signals import Signals
+from dragoman.infra.digests import digest_of
 
 __all__ = [
     "APP_ROLE",

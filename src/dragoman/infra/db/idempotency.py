@@ -1,9 +1,6 @@
 """Keys that make a repeated write harmless: claimed first, in the same transaction as what they protect."""
 
-import hashlib
 from typing import Any, LiteralString
-
-import rfc8785
 
 from dragoman.errors import IdempotencyConflict, InvalidInput
 from dragoman.infra.db.database import Database, Scope
@@ -16,19 +13,6 @@ KEEP: LiteralString = "UPDATE idempotency_keys SET output = $4 WHERE tenant_id =
 
 
 _LONGEST_KEY = 200
-
-
-def digest_of(operation: str, given: Any) -> bytes:
-    """What was asked, whatever order it was written in (RFC 8785): the same input has the same digest on every door.
-
-    Raises:
-        InvalidInput: it has numbers that do not survive JSON.
-    """
-    try:
-        text = rfc8785.dumps({"operation": operation, "input": given})
-    except rfc8785.CanonicalizationError:
-        raise InvalidInput.of("input", "numbers must be finite, and whole numbers within 2**53") from None
-    return hashlib.sha256(text).digest()
 
 
 def check_key(key: str) -> None:

@@ -84,7 +84,7 @@ class A2aAgentTool(Tool):
         schema = _Asked.model_json_schema()
         del schema["title"], schema["description"]
         super().__init__(name, description, schema, self._invoke_remote)
-        self._card_url, self._headers = _card_address(card_url), headers or {}
+        self._card_url, self._headers = card_address(card_url), headers or {}
         self._allow_hosts, self._timeout_s, self._max_bytes = allow_hosts, timeout_s, max_answer_bytes
         self._interface: Interface | None = None
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -283,7 +283,12 @@ def _arguments(given: dict[str, Any]) -> _Asked:
         raise BadArguments(field_errors(error)) from None
 
 
-def _card_address(given: str) -> str:
+def card_address(given: str) -> str:
+    """Where a card is: at the address, or in the usual place of a host.
+
+    Raises:
+        ValueError: the address is none of HTTP.
+    """
     address = urlsplit(given)
     if address.scheme not in ("http", "https") or not address.hostname:
         raise ValueError(f"an agent has an address of http or https, not {given!r}")

@@ -67,10 +67,14 @@ class A2aLine:
         except ValueError as error:
             raise self.malformed(str(error)) from None
 
-    async def send(self, interface: Interface, message: Json, *, key: str) -> WireAnswer:
+    async def send(
+        self, interface: Interface, message: Json, *, key: str, extensions: Collection[str] = ()
+    ) -> WireAnswer:
         """Send a message; the answer comes as soon as the agent has one. The same key again is the same message."""
         params = {"message": message, "configuration": {"returnImmediately": True}}
-        answer = self._read(WireAnswer, await self._call(interface, "SendMessage", params, key=key, timeout_s=None))
+        headers = {"Idempotency-Key": key, **({"A2A-Extensions": ", ".join(extensions)} if extensions else {})}
+        called = await self._call(interface, "SendMessage", params, headers=headers, timeout_s=None)
+        answer = self._read(WireAnswer, called)
         if (answer.task is None) == (answer.message is None):
             raise self.malformed("it answered with neither a task nor a message")
         return answer
@@ -107,12 +111,11 @@ class A2aLine:
         method: str,
         params: Json,
         *,
-        key: str | None = None,
+        headers: Json | None = None,
         timeout_s: float | None = _A_REQUEST_S,
     ) -> object:
         asked = params | ({"tenant": interface.tenant} if interface.tenant else {})
         body = {"jsonrpc": "2.0", "id": "1", "method": method, "params": asked}
-        headers = {"Idempotency-Key": key} if key else {}
         status, answered = await self._exchange("POST", interface.url, body, headers, timeout_s=timeout_s)
         if status in (401, 403):
             raise self._refused("it does not take our credentials", status=status)

@@ -148,6 +148,14 @@ class _WireSkill(_Wire):
     description: str | None = None
 
 
+class _WireExtension(_Wire):
+    uri: str = ""
+
+
+class _WireCapabilities(_Wire):
+    extensions: tuple[_WireExtension, ...] | None = None
+
+
 class Interface(_Wire):
     """One address of an agent."""
 
@@ -164,6 +172,12 @@ class Card(_Wire):
     description: str | None = None
     supported_interfaces: tuple[Interface, ...] = ()
     skills: tuple[_WireSkill, ...] | None = None
+    capabilities: _WireCapabilities | None = None
+
+    def declares(self, extension: str) -> bool:
+        """Whether it names an extension of the protocol."""
+        declared = self.capabilities.extensions if self.capabilities else None
+        return any(one.uri == extension for one in declared or ())
 
     def find_interface(self, found_at: str, allow_hosts: Collection[str]) -> Interface:
         """The first that speaks A2A 1 over JSON-RPC, where credentials may go: where the card is, or an allowed host.

@@ -8,12 +8,13 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 from dragoman.kit._errors import ToolError
 from dragoman.kit._tool import Annotations, Tool, ToolContext, ToolResult
 
 if TYPE_CHECKING:
+    from httpx2 import AsyncBaseTransport
     from mcp import Client
     from mcp_types import CallToolResult
     from mcp_types import Tool as McpTool
@@ -39,6 +40,7 @@ class McpToolset:
 
     One connection is opened when it is first needed, shared by all calls, and opened again after it broke. A server
     that is down or slow is told to the model as the error of the tool. Use the toolset as a context, or `aclose` it.
+    A `transport` of httpx2 decides how a server is reached over HTTP.
 
     Raises:
         ImportError: the package `mcp` is not installed.
@@ -52,9 +54,10 @@ class McpToolset:
         include: Collection[str] | None = None,
         prefix: str = "",
         timeout_s: float = 30.0,
+        transport: "AsyncBaseTransport | None" = None,
     ) -> None:
         _mcp()
-        self._server, self._headers = server, dict(headers or {})
+        self._server, self._headers, self._transport = server, dict(headers or {}), transport
         self._include, self._prefix, self._timeout_s = include, prefix, timeout_s
         self._opening = asyncio.Lock()
         self._line: _Line | None = None
@@ -74,6 +77,15 @@ class McpToolset:
             if not cursor or len(found) >= _MOST_TOOLS:
                 break
         return found[:_MOST_TOOLS]
+
+    async def call(self, name: str, arguments: dict[str, Any], *, meta: Mapping[str, Any] | None = None) -> ToolResult:
+        """Use one of the server's tools by its own name; `meta` goes beside the arguments.
+
+        Raises:
+            ToolError: the server does not answer.
+        """
+        beside: Any = dict(meta or {})
+        return _result(await self._ask(lambda client: client.call_tool(name, arguments, meta=beside)))
 
     async def aclose(self) -> None:
         """Close the connection, and end the program that stands behind it."""
@@ -144,7 +156,9 @@ class McpToolset:
             given = self._server
             server: Any = StdioServerParameters(command=given.command, args=list(given.args), env=dict(given.env))
         else:
-            http = await stack.enter_async_context(AsyncClient(headers=self._headers, timeout=self._timeout_s))
+            http = await stack.enter_async_context(
+                AsyncClient(headers=self._headers, timeout=self._timeout_s, transport=self._transport)
+            )
             server = streamable_http_client(self._server, http_client=http)
         return await stack.enter_async_context(Client(server))
 
@@ -200,10 +214,17 @@ def _result(given: "CallToolResult") -> ToolResult:
     texts = [getattr(one, "text", None) or f"[{one.type}]" for one in given.content]
     words = "\n".join(texts)
     if given.is_error:
-        return ToolResult.error(words[:_LARGEST_ANSWER] or "the tool failed")
+        return ToolResult.error(words[:_LARGEST_ANSWER] or "the tool failed", _code(given.structured_content))
     if len(words) > _LARGEST_ANSWER:
         return ToolResult.error(f"the answer is larger than {_LARGEST_ANSWER} characters; ask for less")
     return ToolResult.success(words if given.structured_content is None else given.structured_content)
+
+
+def _code(structured: Any) -> str | None:
+    """The code of an error, of servers that say one for programs."""
+    error: Any = cast("dict[str, Any]", structured).get("error") if isinstance(structured, dict) else None
+    code: Any = cast("dict[str, Any]", error).get("code") if isinstance(error, dict) else None
+    return code[:100] if isinstance(code, str) else None
 
 
 def _name(given: str) -> str:

@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, Field, model_validator
 
-from dragoman.infra.db import digest_of
+from dragoman.infra.digests import digest_of
 from dragoman.operations import Input
 
-_ACTION = r"^[a-z][a-z0-9_]{0,49}(\.[a-z][a-z0-9_]{0,49}){1,3}$"
+ACTION = r"^[a-z][a-z0-9_]{0,49}(\.[a-z][a-z0-9_]{0,49}){1,3}$"
 
 
 class ActorType(StrEnum):
@@ -98,7 +98,7 @@ class Envelope(Input):
 
     envelope_version: Literal["1"]
     actor: Actor
-    action: str = Field(pattern=_ACTION, examples=["signature.send"])
+    action: str = Field(pattern=ACTION, examples=["signature.send"])
     resource: Resource
     matter: Matter
     governance: GovernanceContext = GovernanceContext()

@@ -54,3 +54,39 @@ class EffectUnknown(Conflict):
 
     def __init__(self, step: str) -> None:
         super().__init__(f"nobody knows whether the step {step!r} was done", reason="EFFECT_UNKNOWN", step=step)
+
+
+class InputNeeded(Conflict):
+    """A worker cannot go on without an answer; the task parks with the question, and goes on with the answer."""
+
+    def __init__(self, question: str, *, worker: str) -> None:
+        super().__init__(question, reason="INPUT_NEEDED", worker=worker)
+        self.question = question
+
+
+class WorkerNotFound(NotFound):
+    """The tenant has no such worker."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__("worker", name)
+
+
+class WorkerExists(Conflict):
+    """The tenant has a worker of this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the worker {name!r} is registered already", field="name", reason="WORKER_EXISTS")
+
+
+class TooManyWorkers(Conflict):
+    """The tenant has as many workers as it may."""
+
+    def __init__(self, *, limit: int) -> None:
+        super().__init__(f"at most {limit} workers can be registered", limit=limit, reason="TOO_MANY_WORKERS")
+
+
+class NotDeclared(Conflict):
+    """The worker does not declare the action, so that it cannot be allowed to perform it."""
+
+    def __init__(self, worker: str, action: str) -> None:
+        super().__init__(f"the worker {worker!r} does not declare {action}", reason="NOT_DECLARED", action=action)

@@ -86,12 +86,18 @@ class Effects(Protocol):
         ...
 
 
+def _goes_on() -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Assignment:
     """One attempt at one task, for one worker.
 
     `caller` is who submitted it, as they were then; `input` is what the capability's model made of the envelope's.
     `task_id` is the canonical task, whichever run this is. Words on how far it is go through `report_progress`.
+    `answers` are all that was given so far to what the worker asked by `InputNeeded`, in order. `cancelled` tells, when
+    the work is stopped, whether somebody cancelled the task or merely this attempt ends.
     """
 
     caller: Caller
@@ -101,6 +107,8 @@ class Assignment:
     attempt: int
     effects: Effects
     governance: Json = field(default_factory=dict[str, Any])
+    answers: tuple[Json, ...] = ()
+    cancelled: Callable[[], bool] = _goes_on
 
 
 class Worker(Protocol):
@@ -120,6 +128,7 @@ class Worker(Protocol):
         """Do it.
 
         Raises:
+            InputNeeded: it cannot go on without an answer; it is called again with the answers so far.
             DragomanError: it could not be done; `retryable` says whether it is worth another attempt.
         """
         ...

@@ -15,6 +15,8 @@ Json = dict[str, Any]
 Event = Json | orjson.Fragment
 # What the idempotency key of a message is called in its metadata.
 KEY_NAMES: Final = ("idempotencyKey", "idempotency_key", "idempotency-key")
+# What an agent declares on its card that keeps keys as we do.
+IDEMPOTENCY_EXTENSION: Final = "urn:dragoman:a2a:idempotency:1"
 
 
 @dataclass(slots=True)

@@ -1,0 +1,55 @@
+"""`dragoman worker register|list|update|remove` and `dragoman capability`: who performs what."""
+
+from typing import Any
+
+import rich_click as click
+
+from dragoman.addresses import BINDINGS
+from dragoman.doors.cli.projection import JsonText, project_noun, project_operation
+from dragoman.doors.cli.session import Asked, call
+from dragoman.doors.cli.views import View
+
+
+def registration_commands() -> list[click.RichCommand]:
+    """Those of workers; an action is typed by its name, or as JSON with all that there is to say of it."""
+    commands = [project_operation(binding) for binding in BINDINGS if binding.operation.skill == "worker"]
+    for param in (param for command in commands for param in command.params if param.name == "actions"):
+        param.type = _Action()
+    return commands
+
+
+def capability_commands(help_text: str) -> click.RichGroup:
+    """Those of capabilities; a decision is shown as the table it leaves."""
+    group = project_noun("capability", help_text)
+    group.commands["allow"].callback = _decided("capability.allow")
+    group.commands["deny"].callback = _decided("capability.deny")
+    return group
+
+
+def _decided(operation: str) -> Any:
+    def callback(as_json: bool, as_tenant: str | None, **given: Any) -> None:  # noqa: FBT001 - click calls it by name
+        values = {name: value for name, value in given.items() if value is not None}
+        decision = call(operation, values, Asked(as_json, as_tenant))["data"]
+        view = View(as_json=as_json)
+        if as_json:
+            view.json(decision)
+            return
+        view.rows("capability", decision["capabilities"])
+        if decision["performed_by"] is None:
+            view.say(("nobody", "bold yellow"), f" performs {decision['action']} now: a task for it is refused")
+        else:
+            view.say((decision["performed_by"], "bold green"), f" performs {decision['action']}")
+
+    return callback
+
+
+class _Action(JsonText):
+    """The name of an action, or an object."""
+
+    name = "ACTION|JSON"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read it."""
+        if isinstance(value, str) and not value.lstrip().startswith("{"):
+            return value
+        return super().convert(value, param, ctx)
