@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from dragoman.operations import AnyOperation
+from dragoman.services.approvals import operations as approvals
 from dragoman.services.audit import operations as audit
 from dragoman.services.contracts import operations as contracts
 from dragoman.services.delegation import operations_workers as workers
@@ -100,4 +101,9 @@ BINDINGS = (
     Binding("GET", "/api/capabilities", workers.LIST_CAPABILITIES),
     Binding("POST", "/api/capabilities/{action}/allow", workers.ALLOW_CAPABILITY),
     Binding("POST", "/api/capabilities/{action}/deny", workers.DENY_CAPABILITY),
+    Binding("POST", "/api/approvals", approvals.REQUEST, 201),
+    Binding("GET", "/api/approvals", approvals.LIST),
+    Binding("GET", "/api/approvals/{approval_id}", approvals.SHOW),
+    Binding("POST", "/api/approvals/{approval_id}/decide", approvals.DECIDE_ONE),
+    Binding("POST", "/api/approvals/{approval_id}/withdraw", approvals.WITHDRAW),
 )

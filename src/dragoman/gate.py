@@ -18,7 +18,8 @@ import structlog
 from dragoman.context import Caller, RequestContext, current_request
 from dragoman.errors import DragomanError, Forbidden, Internal, TimedOut
 from dragoman.infra.auth.authority import Authority
-from dragoman.infra.db import Database, IdempotencyKeys, Scope, digest_of, scope_of
+from dragoman.infra.db import Database, IdempotencyKeys, Scope, scope_of
+from dragoman.infra.digests import digest_of
 from dragoman.infra.limits import Admission
 from dragoman.infra.telemetry import Metrics, SecurityEvents, Tracer
 from dragoman.operations import AnyOperation, Handlers, I, Input, O, Operation, Output, Passage

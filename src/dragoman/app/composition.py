@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from dragoman import __version__
 from dragoman.addresses import BINDINGS
+from dragoman.app.approvals import ApprovalCore, build_approvals
 from dragoman.app.contracts import build_contracts
 from dragoman.app.governance import bind_governance
 from dragoman.app.knowledge import KnowledgeCore, build_knowledge
@@ -132,6 +132,7 @@ class Application:
     mcp: McpDoor
     memory: MemoryCore
     knowledge: KnowledgeCore
+    approvals: ApprovalCore
     ready: bool = False
     jobs: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
@@ -142,6 +143,7 @@ class Application:
         await self.limiter.start()
         await self.memory.start()
         await self.knowledge.start()
+        await self.approvals.start()
         await self.tasks.start()
         await self.push.start()
         self.jobs = [asyncio.create_task(self.sealer.run()), asyncio.create_task(self.health.pulse())]
@@ -157,6 +159,7 @@ class Application:
             await self.push.stop()
             await self.mcp.stop()
             await self.tasks.stop()
+            await self.approvals.stop()
             await self.knowledge.stop()
             await self.memory.stop()
             await self.sealer.seal()
@@ -206,17 +209,14 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     issuer = None if settings.external_issuer else make_issuer(settings, keyring)
     authenticator = _authenticator(settings, issuer, directory, keyring.pepper, breakers)
 
-    heads_file = settings.data_dir / "audit" / "heads.jsonl"
-    sealer = Sealer(SealStore(core_db), key=keyring.audit, heads_file=heads_file, mac_key=keyring.audit_mac)
-    trail = AuditTrail(AuditStore(db), db, mac_key=keyring.audit_mac, new_id=new_id, wake=sealer.wake)
-
     handlers = Handlers()
     _bind_tenancy(handlers, db, copies, keyring, issuer)
-    _bind_audit(handlers, db, keyring, heads_file)
+    sealer, trail = _bind_audit(settings, handlers, db, core_db, keyring)
     memory = build_memory(settings, handlers, db, core_db)
     authority = Authority.open(settings.policy_dir)
     knowledge = build_knowledge(settings, handlers, db, core_db, memory.embedder, authority)
-    bind_governance(handlers, db, knowledge.repositories)
+    library = bind_governance(handlers, db, knowledge.repositories)
+    approvals = build_approvals(handlers, db, core_db, library)
     build_contracts(settings, handlers, db)
     vault = Vault(keyring.vault)
     build_registry(settings, handlers, db, vault, built_in=())
@@ -250,6 +250,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
         mcp=mcp,
         memory=memory,
         knowledge=knowledge,
+        approvals=approvals,
     )
     return _with_checks(application)
 
@@ -372,13 +373,18 @@ def _bind_tenancy(
     handlers.add(tenancy.REVOKE_KEY, keys.revoke)
 
 
-def _bind_audit(handlers: Handlers, db: Database, keyring: Keyring, heads_file: Path) -> None:
+def _bind_audit(
+    settings: Settings, handlers: Handlers, db: Database, core_db: Database, keyring: Keyring
+) -> tuple[Sealer, AuditTrail]:
+    heads_file = settings.data_dir / "audit" / "heads.jsonl"
+    sealer = Sealer(SealStore(core_db), key=keyring.audit, heads_file=heads_file, mac_key=keyring.audit_mac)
     audit = AuditService(
         AuditStore(db), public_key=keyring.audit.public_key(), mac_key=keyring.audit_mac, heads_file=heads_file
     )
     handlers.add(audit_operations.LIST_RECORDS, audit.list_records)
     handlers.add(audit_operations.VERIFY_TRAIL, audit.verify)
     handlers.add(audit_operations.EXPORT_TRAIL, audit.export)
+    return sealer, AuditTrail(AuditStore(db), db, mac_key=keyring.audit_mac, new_id=new_id, wake=sealer.wake)
 
 
 def _quotas(settings: Settings) -> Quotas:

@@ -10,9 +10,10 @@ from dragoman.services.governance.store import GovernanceStore
 from dragoman.services.knowledge.repositories import Repositories
 
 
-def bind_governance(handlers: Handlers, db: Database, repositories: Repositories) -> None:
-    """Bind the operations of governance."""
-    governance = GovernanceService(PolicyLibrary(repositories), GovernanceStore(db), new_id=new_id)
+def bind_governance(handlers: Handlers, db: Database, repositories: Repositories) -> PolicyLibrary:
+    """Bind the operations of governance; where the policies are, for whoever else judges by them."""
+    library = PolicyLibrary(repositories)
+    governance = GovernanceService(library, GovernanceStore(db), new_id=new_id)
     handlers.add(operations.VALIDATE, governance.validate)
     handlers.add(operations.CHECK_DRIFT, governance.check_drift)
     handlers.add(operations.SUPPRESS, governance.suppress)
@@ -21,3 +22,4 @@ def bind_governance(handlers: Handlers, db: Database, repositories: Repositories
     handlers.add(operations.LIST_POLICIES, governance.policies)
     handlers.add(operations.LIST_DECISIONS, governance.decisions)
     handlers.add(operations.REPLAY, governance.replay)
+    return library

@@ -26,10 +26,10 @@ def cell(value: Any) -> Text:
     if isinstance(value, list):
         items = cast("list[object]", value)
         if all(isinstance(item, str) for item in items):
-            return Text(_plain(" ".join(map(str, items))))
+            return Text(plain(" ".join(map(str, items))))
     if isinstance(value, dict | list):
-        return Text(_plain(json.dumps(value, ensure_ascii=False)))
-    return Text(_plain(str(value)), style=_COLOURS.get(str(value), ""))
+        return Text(plain(json.dumps(value, ensure_ascii=False)))
+    return Text(plain(str(value)), style=_COLOURS.get(str(value), ""))
 
 
 def entry(name: str, value: Any) -> Text:
@@ -48,8 +48,9 @@ def moment(value: str, shape: str) -> str:
     try:
         return datetime.fromisoformat(value).astimezone(UTC).strftime(shape)
     except ValueError:
-        return _plain(value)
+        return plain(value)
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """Without what a terminal would obey."""
     return text.translate(_CONTROLS)

@@ -70,6 +70,7 @@ def create(programs: Programs) -> Root:
         "governance": Entry(_KNOWN, "Policies in force, what breaks them, and drift.", _governance),
         "document": Entry(_WORK, "Contracts and other documents, in versions.", _document),
         "capability": Entry(_WORK, "Which worker may perform which action.", _capability),
+        "approval": Entry(_WORK, "What waits for consent, and consenting to it.", _approval),
         "bench": Entry(_PROOF, "Measure how well a running server does.", _bench),
         "audit": Entry(_PROOF, "Who did what, provably.", _audit),
     }
@@ -201,3 +202,9 @@ def _governance(entry: Entry) -> click.Command:
     from dragoman.doors.cli.governing import governance_commands  # noqa: PLC0415
 
     return governance_commands(entry.summary)
+
+
+def _approval(entry: Entry) -> click.Command:
+    from dragoman.doors.cli.approvals import approval_commands  # noqa: PLC0415
+
+    return approval_commands(entry.summary)

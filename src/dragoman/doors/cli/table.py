@@ -137,6 +137,17 @@ _COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("summary", flexible=True, optional=True),
         Column("decided_by", "decided by", flexible=True, optional=True),
     ),
+    "approval": (
+        Column("approval_id", "id"),
+        Column("state"),
+        Column("action"),
+        Column("target", "on", flexible=True),
+        Column("yes"),
+        Column("expires_at", "expires", time_format="%m-%d %H:%M"),
+        Column("requested_by", "asked by", flexible=True, optional=True),
+        Column("matter_id", "matter", flexible=True, optional=True),
+        Column("reason", flexible=True, optional=True),
+    ),
     "audit": (
         Column("seq", "#"),
         Column("at", "time (UTC)", time_format="%Y-%m-%d %H:%M:%S"),

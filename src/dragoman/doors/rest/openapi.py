@@ -187,7 +187,7 @@ def _success(binding: Binding, catalogue: Catalogue) -> Json:
     fields = operation.output.model_fields
     if "version" in fields:
         names.append("ETag")
-    if binding.status == 201 and "id" in fields:
+    if binding.status == 201 and ("id" in fields or hasattr(operation.output, "id")):
         names.append("Location")
     if binding.method == "POST" and operation.writes:
         names.append("Idempotency-Replayed")

@@ -142,7 +142,7 @@ def _on_references(book: PolicyBook, policies: Sequence[Policy], context: Checke
                 found.append(
                     _plain_breach(policy, constraint="missing_mandatory_policy", severity=Severity.WARN, message=told)
                 )
-        elif (version := known[policy.id]) is not None and not book.revision.startswith(version):
+        elif (version := known[policy.id]) is not None and not book.has(policy, version):
             told = f"followed at {version[:12]}, and the policies are at {book.revision[:12]} by now"
             found.append(
                 _plain_breach(policy, constraint="stale_policy_reference", severity=Severity.WARN, message=told)

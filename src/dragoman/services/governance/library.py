@@ -5,11 +5,12 @@ from uuid import UUID
 
 from dragoman.context import Caller
 from dragoman.services.governance.actions import complaint_about
+from dragoman.services.governance.approval_rules import read_rule
 from dragoman.services.governance.errors import UnknownRevision
 from dragoman.services.governance.policies import Merge, Mode, Policy
 from dragoman.services.governance.ports import PolicyBook
 from dragoman.services.knowledge.items import ItemType, Status, locate
-from dragoman.services.knowledge.repositories import Repositories
+from dragoman.services.knowledge.repositories import Repositories, Stamp
 
 if TYPE_CHECKING:
     from dragoman.services.knowledge.items import Item
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 # The revision of a repository in which nothing was written yet.
 EMPTY: Final = "empty"
 _MOST_KEPT = 100
+_VERSION = 16
+_NONE: Final = PolicyBook(EMPTY, ())
 E = TypeVar("E", Mode, Merge)
 
 
@@ -27,6 +30,7 @@ class PolicyLibrary:
     def __init__(self, repositories: Repositories) -> None:
         self._repositories = repositories
         self._kept: dict[tuple[UUID, str], PolicyBook] = {}
+        self._newest: dict[UUID, tuple[Stamp, PolicyBook]] = {}
 
     async def read(self, caller: Caller, revision: str | None = None) -> PolicyBook:
         """The policies at a revision; the newest when none is named.
@@ -34,25 +38,36 @@ class PolicyLibrary:
         Raises:
             UnknownRevision: there is no such revision.
         """
-        # Who has never written anything does not pay for opening a repository.
-        if revision is None and not self._repositories.path(caller.tenant).exists():
-            return PolicyBook(EMPTY, ())
-        commit = await self._repositories.run(caller.tenant, lambda shop: _find_commit(shop, revision))
+        if revision is None:
+            return await self.in_force(caller.tenant)
+        commit = await self._repositories.run(caller.tenant, lambda shop: shop.repository.resolve(revision))
         if commit is None:
-            if revision is not None:
-                raise UnknownRevision(revision)
-            return PolicyBook(EMPTY, ())
-        known = self._kept.get((caller.tenant, commit))
+            raise UnknownRevision(revision)
+        return await self._at(caller.tenant, commit)
+
+    async def in_force(self, tenant: UUID) -> PolicyBook:
+        """The newest policies of a tenant; while nothing changes, it costs no more than a look at a file's time."""
+        # Who has never written anything does not pay for opening a repository.
+        stamp = self._repositories.stamp(tenant)
+        if stamp is None:
+            return _NONE
+        seen = self._newest.get(tenant)
+        if seen is not None and seen[0] == stamp:
+            return seen[1]
+        # The time was looked at first: what is written meanwhile is read again, and never missed.
+        commit = await self._repositories.run(tenant, lambda shop: shop.repository.find_head())
+        book = await self._at(tenant, commit) if commit is not None else _NONE
+        self._newest[tenant] = stamp, book
+        return book
+
+    async def _at(self, tenant: UUID, commit: str) -> PolicyBook:
+        known = self._kept.get((tenant, commit))
         if known is None:
-            known = await self._repositories.run(caller.tenant, lambda shop: _read(shop, commit))
+            known = await self._repositories.run(tenant, lambda shop: _read(shop, commit))
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.pop(next(iter(self._kept)))
-            self._kept[caller.tenant, commit] = known
+            self._kept[tenant, commit] = known
         return known
-
-
-def _find_commit(shop: "Workshop", revision: str | None) -> str | None:
-    return shop.repository.find_head() if revision is None else shop.repository.resolve(revision)
 
 
 def _read(shop: "Workshop", commit: str) -> PolicyBook:
@@ -71,19 +86,23 @@ def _read(shop: "Workshop", commit: str) -> PolicyBook:
             problems.append((path, refused.message))
             continue
         if item.status is Status.ACCEPTED:
-            policy, complaints = _policy(item)
+            policy, complaints = _policy(item, blob)
             policies.append(policy)
             problems += [(item.id, complaint) for complaint in complaints]
     return PolicyBook(commit, tuple(policies), tuple(problems))
 
 
-def _policy(item: "Item") -> tuple[Policy, list[str]]:
+def _policy(item: "Item", blob: str) -> tuple[Policy, list[str]]:
     """The policy of an item. What it says wrongly is complained about and read in the stricter way."""
     said, complaints = item.metadata, list[str]()
     cedar = str(said.get("cedar") or "")
     if cedar and (complaint := complaint_about(cedar)) is not None:
         complaints.append(complaint)
         cedar = '@id("unreadable")\nforbid (principal, action, resource);'
+    approvals = None
+    if "approvals" in said:
+        approvals, wrong = read_rule(said["approvals"])
+        complaints += wrong
     policy = Policy(
         id=item.id,
         title=item.title,
@@ -95,6 +114,8 @@ def _policy(item: "Item") -> tuple[Policy, list[str]]:
         merge=_word(said, "merge", Merge, Merge.MERGE, complaints) or Merge.OVERRIDE,
         extends=str(said["extends"]) if said.get("extends") else None,
         cedar=cedar,
+        approvals=approvals,
+        version=blob[:_VERSION],
     )
     return policy, complaints
 

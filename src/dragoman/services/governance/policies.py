@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from dragoman.services.governance.approval_rules import ApprovalRule
 from dragoman.services.knowledge.constraints.models import RANK, Constraint, Severity
 from dragoman.services.knowledge.items import Layer
 
@@ -46,6 +47,9 @@ class Policy:
     merge: Merge = Merge.OVERRIDE
     extends: str | None = None
     cedar: str = ""
+    approvals: ApprovalRule | None = None
+    # Of its own document: other knowledge may change without making this another policy.
+    version: str = ""
 
     @property
     def mandatory(self) -> bool:

@@ -1,10 +1,13 @@
 """What governance asks of the knowledge: the policies, as they were written at one revision."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
+from uuid import UUID
 
 from dragoman.context import Caller
 from dragoman.services.governance.policies import Policy
+
+_SHORTEST: Final = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +17,16 @@ class PolicyBook:
     revision: str
     policies: tuple[Policy, ...]
     problems: tuple[tuple[str, str], ...] = ()
+
+    def find(self, policy_id: str) -> Policy | None:
+        """The policy of this id, if it is in force."""
+        return next((policy for policy in self.policies if policy.id == policy_id), None)
+
+    def has(self, policy: Policy, version: str) -> bool:
+        """Whether a policy is in force as somebody knew it: at this version of its own, or at this revision of all."""
+        if version in (policy.version, self.revision):
+            return True
+        return len(version) >= _SHORTEST and (policy.version.startswith(version) or self.revision.startswith(version))
 
 
 class Policies(Protocol):
@@ -25,4 +38,8 @@ class Policies(Protocol):
         Raises:
             UnknownRevision: there is no such revision.
         """
+        ...
+
+    async def in_force(self, tenant: UUID) -> PolicyBook:
+        """The newest policies of a tenant; while nothing changes, it costs no more than a look at a file's time."""
         ...

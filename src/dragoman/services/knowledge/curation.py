@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from dragoman.services.knowledge.workshop import Workshop
 
 Clock = Callable[[], datetime]
+_RULES_ON_ACTIONS = ("cedar", "approvals")
 
 
 def now() -> datetime:
@@ -185,8 +186,9 @@ def _item_of(new: m.ProposeItem) -> Item:
         raise InvalidInput.of(
             "layer_id", "is not for the company" if new.layer_id else f"is needed by the layer {new.layer.value}"
         )
-    if new.type is ItemType.POLICY and not new.constraints and not new.metadata.get("cedar"):
-        raise InvalidInput.of("constraints", "a policy must have at least one, or rules on actions in metadata.cedar")
+    if new.type is ItemType.POLICY and not new.constraints and not any(map(new.metadata.get, _RULES_ON_ACTIONS)):
+        told = "a policy must have at least one, or rules on actions in metadata.cedar or metadata.approvals"
+        raise InvalidInput.of("constraints", told)
     location = Location(new.type, new.layer, new.layer_id)
     item_id = new.id or slug_of(new.type, new.title)
     return Item(

@@ -12,7 +12,12 @@ if TYPE_CHECKING:
     from dragoman.services.knowledge.workshop import Workshop
 
 T = TypeVar("T")
+# When the main branch was last written, as the file system tells it.
+Stamp = tuple[tuple[int, int] | None, ...]
 EXTRA = "knowledge"
+
+# A branch is a file of its own until git packs it.
+_HEADS = ("refs/heads/main", "packed-refs")
 
 
 class Repositories:
@@ -24,6 +29,11 @@ class Repositories:
     def path(self, tenant: UUID) -> Path:
         """Where a tenant's repository is, or will be."""
         return self._directory / f"{tenant}.git"
+
+    def stamp(self, tenant: UUID) -> Stamp | None:
+        """What changes whenever the main branch does, for a few microseconds; None where nothing was ever written."""
+        found = tuple(_written(self.path(tenant) / name) for name in _HEADS)
+        return found if any(found) else None
 
     async def run(self, tenant: UUID, work: "Callable[[Workshop], T]") -> T:
         """Do something with a tenant's repository, in a thread.
@@ -49,3 +59,11 @@ class Repositories:
         except OSError as error:
             return f"the repositories cannot be written: {error.strerror}"
         return None
+
+
+def _written(file: Path) -> tuple[int, int] | None:
+    try:
+        found = file.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_mtime_ns, found.st_ino

@@ -11,7 +11,8 @@ import orjson
 
 from dragoman.context import Caller
 from dragoman.errors import Conflict, IdempotencyConflict
-from dragoman.infra.db import check_key, digest_of
+from dragoman.infra.db import check_key
+from dragoman.infra.digests import digest_of
 from dragoman.services.tasks.drafts import Drafts
 from dragoman.services.tasks.errors import (
     NotCancelable,

@@ -1,0 +1,211 @@
+"""Rules of approvals: what is asked for, who may decide it, and what becomes of it."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
+from uuid import UUID
+
+import orjson
+
+from dragoman.context import Caller, PrincipalType, Role
+from dragoman.errors import Forbidden, InvalidInput, NotFound
+from dragoman.infra.db import Database, Scope, scope_of
+from dragoman.operations import Page, page
+from dragoman.services.approvals import models as m
+from dragoman.services.approvals.errors import (
+    ApprovalClosed,
+    ApprovalExpired,
+    ApprovalMismatch,
+    ApprovalReserved,
+    ApprovalStale,
+    PolicyRefused,
+    SelfApproval,
+)
+from dragoman.services.approvals.outcomes import Outcomes
+from dragoman.services.approvals.ports import Sensitive
+from dragoman.services.approvals.requirements import Requirement, moved, requirement, versions_of
+from dragoman.services.approvals.store import ApprovalStore, NewApproval, NewDecision, Record, Wanted
+from dragoman.services.delegation.envelope import digest_of_action
+from dragoman.services.governance.ports import Policies
+
+_LARGEST_INPUT: Final = 256 * 1024
+
+
+class ApprovalService:
+    """Keeps approvals. Whoever decides is told of by their credentials alone."""
+
+    def __init__(
+        self,
+        store: ApprovalStore,
+        db: Database,
+        policies: Policies,
+        *,
+        sensitive: Sensitive,
+        outcomes: Outcomes,
+        new_id: Callable[[], UUID],
+    ) -> None:
+        self._store = store
+        self._db = db
+        self._policies = policies
+        self._sensitive = sensitive
+        self._outcomes = outcomes
+        self._new_id = new_id
+
+    async def request(self, caller: Caller, given: m.RequestApproval) -> m.ApprovalView:
+        """Ask for consent, under the policies in force now.
+
+        Raises:
+            PolicyStale: a policy that is referred to is not in force, or in another version.
+            PolicyRefused: nobody could decide.
+            InvalidInput: the input is too large to be shown to anybody.
+        """
+        if len(orjson.dumps(given.input)) > _LARGEST_INPUT:
+            raise InvalidInput.of("input", f"must not exceed {_LARGEST_INPUT} bytes")
+        book = await self._policies.read(caller)
+        needed = requirement(book, given.action, sensitive=await self._sensitive(caller, given.action))
+        versions = {**versions_of(book, given.policy_refs), **needed.policies}
+        roles = _roles(given, needed)
+        new = NewApproval(
+            id=self._new_id(),
+            digest=digest_of_action(given.action, given.resource, given.matter_id, given.input),
+            action=given.action,
+            resource=given.resource.model_dump(mode="json", exclude_none=True),
+            matter_id=given.matter_id,
+            input=given.input,
+            policies=[{"id": name, "version": version} for name, version in sorted(versions.items())],
+            quorum=max(needed.quorum, given.quorum or 1),
+            roles=roles,
+            people_only=needed.people_only,
+            requested_by=caller.subject,
+            parties=sorted({one for one in (caller.subject, given.actor, given.on_behalf_of) if one}),
+            reason=given.reason,
+            valid_for=min(needed.valid_for, timedelta(hours=given.valid_hours or m.MOST_HOURS)),
+        )
+        await self._store.add(scope_of(caller), new)
+        return await self.show(caller, m.ApprovalRef(approval_id=new.id))
+
+    async def list(self, caller: Caller, wanted: m.ListApprovals) -> Page[m.ApprovalSummary]:
+        """Newest first."""
+        rows = await self._store.list_page(
+            scope_of(caller),
+            Wanted(
+                limit=wanted.limit + 1,
+                before=wanted.cursor,
+                state=wanted.state,
+                action=wanted.action,
+                matter_id=wanted.matter_id,
+                requested_by=caller.subject if wanted.mine else None,
+                decider=caller.subject if wanted.decidable else None,
+                roles=sorted(deciding_roles(caller)),
+                is_person=caller.type is PrincipalType.USER,
+            ),
+        )
+        return page([m.ApprovalSummary.model_validate(row) for row in rows], wanted.limit)
+
+    async def show(self, caller: Caller, ref: m.ApprovalRef) -> m.ApprovalView:
+        """What exactly is to be approved, and what was decided."""
+        return m.ApprovalView.model_validate(await self._get(scope_of(caller), ref.approval_id))
+
+    async def decide(self, caller: Caller, given: m.DecideApproval) -> m.ApprovalView:
+        """Say yes or no, once. Those who decide at the same time are taken one after the other.
+
+        Raises:
+            ApprovalClosed: there is nothing left to decide, or the caller has decided.
+            ApprovalExpired, ApprovalStale: it came too late.
+            SelfApproval: the caller asked for it, is to act, or is acted for.
+            ApprovalReserved: it is for people, or for other roles.
+            ApprovalMismatch: the caller saw something else.
+            InvalidInput: a program did not say what it saw.
+        """
+        scope = scope_of(caller)
+        async with self._db.unit(scope):
+            row = await self._get(scope, given.approval_id, lock=True)
+            await self._check_open(caller, row, among=(m.ApprovalState.PENDING,))
+            role = _deciding_role(caller, row)
+            if any(one["by"] == caller.subject for one in row["decisions"]):
+                raise ApprovalClosed(given.approval_id, row["state"], reason="YOU_DECIDED")
+            _check_seen(caller, given, row)
+            state = _state_after(given.decision, row)
+            decision = NewDecision(caller.subject, caller.type, role, given.decision, given.reason, given.digest)
+            await self._store.decide(scope, given.approval_id, decision, state)
+            if state is not None:
+                await self._announce(caller, given.approval_id)
+            return await self.show(caller, given)
+
+    async def withdraw(self, caller: Caller, given: m.WithdrawApproval) -> m.ApprovalView:
+        """Take a request back, as long as nothing has used it.
+
+        Raises:
+            Forbidden: the caller neither asked for it nor runs the tenant.
+            ApprovalClosed: it has ended already.
+        """
+        scope = scope_of(caller)
+        async with self._db.unit(scope):
+            row = await self._get(scope, given.approval_id, lock=True)
+            if caller.subject != row["requested_by"] and Role.ORG_ADMIN not in deciding_roles(caller):
+                raise Forbidden("only who asked for it, or an org_admin, takes it back", reason="NOT_THE_REQUESTER")
+            await self._check_open(caller, row, among=(m.ApprovalState.PENDING, m.ApprovalState.APPROVED))
+            await self._store.withdraw(scope, given.approval_id, given.reason)
+            await self._announce(caller, given.approval_id)
+            return await self.show(caller, given)
+
+    async def _get(self, scope: Scope, approval_id: UUID, *, lock: bool = False) -> Record:
+        row = await self._store.find(scope, approval_id, lock=lock)
+        if row is None:
+            raise NotFound("approval", approval_id)
+        return row
+
+    async def _check_open(self, caller: Caller, row: Record, *, among: tuple[m.ApprovalState, ...]) -> None:
+        approval_id, state = row["approval_id"], m.ApprovalState(row["state"])
+        if state is m.ApprovalState.EXPIRED:
+            raise ApprovalExpired(approval_id, row["expires_at"].isoformat())
+        if state is m.ApprovalState.STALE:
+            raise ApprovalStale(approval_id, reason="POLICY_MOVED", because=row["closed_because"])
+        if state not in among:
+            raise ApprovalClosed(approval_id, state)
+        if m.ApprovalState.APPROVED in among:
+            return
+        book = await self._policies.read(caller)
+        if gone := moved(book, row["action"], {one["id"]: one["version"] for one in row["policies"]}):
+            raise ApprovalStale(approval_id, reason="POLICY_MOVED", policies=gone)
+
+    async def _announce(self, caller: Caller, approval_id: UUID) -> None:
+        await self._db.after_commit(lambda: self._outcomes.announce(caller.tenant, approval_id))
+
+
+def deciding_roles(caller: Caller) -> frozenset[Role]:
+    """The roles in which a caller decides: who runs the installation may stand in for a tenant's administrator."""
+    return caller.roles | {Role.ORG_ADMIN} if caller.platform else caller.roles
+
+
+def _roles(given: m.RequestApproval, needed: Requirement) -> list[str]:
+    roles = needed.roles & set(given.roles) if given.roles is not None else needed.roles
+    if not roles:
+        policies = [{"id": name, "version": version} for name, version in needed.policies.items()]
+        raise PolicyRefused(given.action, policies, reason="NOBODY_MAY_DECIDE")
+    return sorted(roles)
+
+
+def _deciding_role(caller: Caller, row: Record) -> str:
+    approval_id = row["approval_id"]
+    if caller.subject in row["parties"]:
+        raise SelfApproval(approval_id, caller.subject)
+    if row["people_only"] and caller.type is not PrincipalType.USER:
+        raise ApprovalReserved(approval_id, reason="PEOPLE_ONLY", roles=row["roles"])
+    held = sorted(deciding_roles(caller) & {Role(name) for name in row["roles"]})
+    if not held:
+        raise ApprovalReserved(approval_id, reason="ROLE", roles=row["roles"])
+    return held[0]
+
+
+def _check_seen(caller: Caller, given: m.DecideApproval, row: Record) -> None:
+    if given.digest is None and caller.type is not PrincipalType.USER:
+        raise InvalidInput.of("digest", "must be stated by a program: that of what it saw")
+    if given.digest is not None and given.digest != row["digest"]:
+        raise ApprovalMismatch(given.approval_id, approved=row["digest"], asked=given.digest)
+
+
+def _state_after(decision: m.Verdict, row: Record) -> str | None:
+    if decision is m.Verdict.DENY:
+        return m.ApprovalState.DENIED
+    return m.ApprovalState.APPROVED if row["approved"] + 1 >= row["quorum"] else None

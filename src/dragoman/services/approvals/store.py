@@ -1,0 +1,200 @@
+"""The SQL of approvals: what was asked for and decided is only ever added, how it stands moves one way."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, LiteralString
+from uuid import UUID
+
+from dragoman.infra.db import Database, Scope
+
+_AFTER_ALL = UUID(int=2**128 - 1)
+Record = dict[str, Any]
+
+# An approval whose time is over has ended, whether or not the sweep has come by.
+_STATE: LiteralString = (
+    "CASE WHEN a.state IN ('pending', 'approved') AND a.expires_at <= now() THEN 'expired' ELSE a.state END"
+)
+_SUMMARY: LiteralString = f"""
+a.id AS approval_id, {_STATE} AS state, a.action, a.resource, a.matter_id, a.digest, a.requested_by, a.reason,
+a.policies, a.quorum, a.roles, a.people_only, a.created_at, a.expires_at, a.closed_at, a.closed_because, a.consumed_by,
+(SELECT count(*) FROM approval_decisions d
+ WHERE d.tenant_id = a.tenant_id AND d.approval_id = a.id AND d.decision = 'approve') AS approved"""
+_WHOLE: LiteralString = f"{_SUMMARY}, a.input, a.parties"
+
+ADD: LiteralString = """
+INSERT INTO approvals
+    (tenant_id, id, digest, action, resource, matter_id, input, policies, quorum, roles, people_only, requested_by,
+     parties, reason, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, now() + $15::interval)"""
+FIND: LiteralString = f"SELECT {_WHOLE} FROM approvals a WHERE a.tenant_id = $1 AND a.id = ANY ($2) ORDER BY a.id"
+LOCK: LiteralString = "SELECT id FROM approvals WHERE tenant_id = $1 AND id = ANY ($2) ORDER BY id FOR UPDATE"
+DECISIONS: LiteralString = """
+SELECT approval_id, subject AS by, principal_type AS type, role, decision, reason, digest, at FROM approval_decisions
+WHERE tenant_id = $1 AND approval_id = ANY ($2) ORDER BY at"""
+LIST: LiteralString = f"""
+SELECT {_SUMMARY} FROM approvals a
+WHERE a.tenant_id = $1 AND a.id < $3
+  AND ($4::text IS NULL OR {_STATE} = $4)
+  AND ($5::text IS NULL OR a.action = $5)
+  AND ($6::text IS NULL OR a.matter_id = $6)
+  AND ($7::text IS NULL OR a.requested_by = $7)
+  AND ($8::text IS NULL OR (
+      a.state = 'pending' AND a.expires_at > now() AND a.roles && $9 AND ($10 OR NOT a.people_only)
+      AND NOT $8 = ANY (a.parties)
+      AND NOT EXISTS (SELECT FROM approval_decisions d
+                      WHERE d.tenant_id = a.tenant_id AND d.approval_id = a.id AND d.subject = $8)))
+ORDER BY a.id DESC LIMIT $2"""
+DECIDE: LiteralString = """
+INSERT INTO approval_decisions (tenant_id, approval_id, subject, principal_type, role, decision, reason, digest)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"""
+CLOSE: LiteralString = """
+UPDATE approvals SET state = $3, closed_because = $4,
+    closed_at = CASE WHEN $3 = 'approved' THEN NULL ELSE now() END
+WHERE tenant_id = $1 AND id = $2 AND state IN ('pending', 'approved')"""
+CONSUME: LiteralString = """
+UPDATE approvals SET state = 'consumed', consumed_by = $3, closed_at = now()
+WHERE tenant_id = $1 AND id = ANY ($2) AND state = 'approved' AND expires_at > now()"""
+
+EXPIRE: LiteralString = """
+UPDATE approvals SET state = 'expired', closed_at = now() WHERE (tenant_id, id) IN (
+    SELECT tenant_id, id FROM approvals WHERE state IN ('pending', 'approved') AND expires_at <= now()
+    ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)
+RETURNING tenant_id, id"""
+HOLDERS: LiteralString = "SELECT DISTINCT tenant_id FROM approvals WHERE state IN ('pending', 'approved')"
+OPEN: LiteralString = """
+SELECT id, action, policies FROM approvals
+WHERE tenant_id = $1 AND state IN ('pending', 'approved') AND id > $2 ORDER BY id LIMIT $3"""
+SPOIL: LiteralString = """
+UPDATE approvals SET state = 'stale', closed_because = $3, closed_at = now()
+WHERE tenant_id = $1 AND id = $2 AND state IN ('pending', 'approved')"""
+
+
+@dataclass(frozen=True, slots=True)
+class NewApproval:
+    """A request on its way into the record."""
+
+    id: UUID
+    digest: str
+    action: str
+    resource: Record
+    matter_id: str
+    input: Record
+    policies: list[Record]
+    quorum: int
+    roles: list[str]
+    people_only: bool
+    requested_by: str
+    parties: list[str]
+    reason: str | None
+    valid_for: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which approvals a list has; `decider` is one who could decide them, with what they are."""
+
+    limit: int
+    before: UUID | None
+    state: str | None
+    action: str | None
+    matter_id: str | None
+    requested_by: str | None
+    decider: str | None
+    roles: list[str]
+    is_person: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NewDecision:
+    """What one decider says."""
+
+    subject: str
+    principal_type: str
+    role: str
+    decision: str
+    reason: str | None
+    digest: str | None
+
+
+class ApprovalStore:
+    """The approvals of a tenant."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def add(self, scope: Scope, new: NewApproval) -> None:
+        """Record a request."""
+        await self._db.execute(
+            scope, ADD, scope.tenant, new.id, new.digest, new.action, new.resource, new.matter_id, new.input,
+            new.policies, new.quorum, new.roles, new.people_only, new.requested_by, new.parties, new.reason,
+            new.valid_for,
+        )  # fmt: skip
+
+    async def find(self, scope: Scope, approval_id: UUID, *, lock: bool = False) -> Record | None:
+        """An approval with its decisions; with `lock`, as nobody else can change it until the unit of work ends."""
+        found = await self.find_all(scope, [approval_id], lock=lock)
+        return found[0] if found else None
+
+    async def find_all(self, scope: Scope, approval_ids: Sequence[UUID], *, lock: bool = False) -> list[Record]:
+        """Those of them that there are, in the order of their ids."""
+        async with self._db.unit(scope):
+            if lock:
+                await self._db.fetch(scope, LOCK, scope.tenant, approval_ids)
+            rows = [dict(row) for row in await self._db.fetch(scope, FIND, scope.tenant, approval_ids)]
+            decisions = await self._db.fetch(scope, DECISIONS, scope.tenant, approval_ids) if rows else ()
+        for row in rows:
+            row["decisions"] = [dict(one) for one in decisions if one["approval_id"] == row["approval_id"]]
+        return rows
+
+    async def list_page(self, scope: Scope, wanted: Wanted) -> list[Record]:
+        """Newest first."""
+        rows = await self._db.fetch(
+            scope, LIST, scope.tenant, wanted.limit, wanted.before or _AFTER_ALL, wanted.state, wanted.action,
+            wanted.matter_id, wanted.requested_by, wanted.decider, wanted.roles, wanted.is_person,
+        )  # fmt: skip
+        return [dict(row) for row in rows]
+
+    async def decide(self, scope: Scope, approval_id: UUID, decision: NewDecision, state: str | None) -> None:
+        """Record a decision, and what the approval becomes by it, if anything. To be called with it locked."""
+        async with self._db.unit(scope):
+            await self._db.execute(
+                scope, DECIDE, scope.tenant, approval_id, decision.subject, decision.principal_type, decision.role,
+                decision.decision, decision.reason, decision.digest,
+            )  # fmt: skip
+            if state is not None:
+                await self._db.execute(scope, CLOSE, scope.tenant, approval_id, state, None)
+
+    async def withdraw(self, scope: Scope, approval_id: UUID, because: str | None) -> None:
+        """Take it back. To be called with it locked."""
+        await self._db.execute(scope, CLOSE, scope.tenant, approval_id, "withdrawn", because)
+
+    async def consume(self, scope: Scope, approval_ids: Sequence[UUID], by: str) -> int:
+        """Use up those that are approved; how many were. To be called with them locked."""
+        return await self._db.execute(scope, CONSUME, scope.tenant, approval_ids, by)
+
+
+class SweepStore:
+    """What changes by itself, over all tenants; several processes do not get into each other's way."""
+
+    def __init__(self, db: Database, *, batch: int = 200) -> None:
+        self._db = db
+        self._batch = batch
+        self._scope = Scope()
+
+    async def expire(self) -> list[tuple[UUID, UUID]]:
+        """End a batch of those whose time is over: tenant and id of each."""
+        rows = await self._db.fetch(self._scope, EXPIRE, self._batch)
+        return [(row["tenant_id"], row["id"]) for row in rows]
+
+    async def holders(self) -> list[UUID]:
+        """The tenants that have open approvals."""
+        return [row["tenant_id"] for row in await self._db.fetch(self._scope, HOLDERS)]
+
+    async def open_ones(self, tenant: UUID, after: UUID) -> list[Record]:
+        """A batch of a tenant's open approvals, in the order of their ids."""
+        return [dict(row) for row in await self._db.fetch(self._scope, OPEN, tenant, after, self._batch)]
+
+    async def spoil(self, tenant: UUID, approval_id: UUID, because: str) -> bool:
+        """End one that was overtaken; whether it was still open."""
+        return bool(await self._db.execute(self._scope, SPOIL, tenant, approval_id, because))

@@ -1,0 +1,63 @@
+"""What changes by itself: approvals expire, and go stale when a policy moves on."""
+
+import asyncio
+from uuid import UUID
+
+import structlog
+
+from dragoman.errors import DragomanError
+from dragoman.services.approvals.outcomes import Outcomes
+from dragoman.services.approvals.requirements import moved
+from dragoman.services.approvals.store import SweepStore
+from dragoman.services.governance.ports import Policies, PolicyBook
+
+_LOG = structlog.get_logger(__name__)
+_BEFORE_ALL = UUID(int=0)
+
+
+class Sweep:
+    """Every process has one; what one of them ends, the others find ended. Whoever waits is told after the commit."""
+
+    def __init__(self, store: SweepStore, policies: Policies, outcomes: Outcomes, *, every_s: float = 1.0) -> None:
+        self._store = store
+        self._policies = policies
+        self._outcomes = outcomes
+        self._every_s = every_s
+        self._seen: dict[UUID, PolicyBook] = {}
+
+    async def run(self) -> None:
+        """Sweep now and then, until cancelled, whatever becomes of the database meanwhile."""
+        while True:
+            try:
+                await self.expire()
+                await self.spoil()
+            except DragomanError as error:
+                _LOG.warning("approvals.sweep_failed", reason=error.message)
+            except Exception:  # noqa: BLE001 - a worker loop: the next round may succeed
+                _LOG.exception("approvals.sweep_failed")
+            await asyncio.sleep(self._every_s)
+
+    async def expire(self) -> None:
+        """End those whose time is over."""
+        while ended := await self._store.expire():
+            for tenant, approval_id in ended:
+                await self._outcomes.announce(tenant, approval_id)
+
+    async def spoil(self) -> None:
+        """End those whose policies have moved; a tenant whose policies have not since the last look is passed over."""
+        holders = await self._store.holders()
+        self._seen = {tenant: book for tenant, book in self._seen.items() if tenant in holders}
+        for tenant in holders:
+            book = await self._policies.in_force(tenant)
+            if self._seen.get(tenant) is not book:
+                await self._spoil_of(tenant, book)
+                self._seen[tenant] = book
+
+    async def _spoil_of(self, tenant: UUID, book: PolicyBook) -> None:
+        after = _BEFORE_ALL
+        while batch := await self._store.open_ones(tenant, after):
+            for row in batch:
+                gone = moved(book, row["action"], {one["id"]: one["version"] for one in row["policies"]})
+                if gone and await self._store.spoil(tenant, row["id"], f"policies moved: {', '.join(gone)}"):
+                    await self._outcomes.announce(tenant, row["id"])
+            after = batch[-1]["id"]
