@@ -1,11 +1,13 @@
 """The process in which the local model lives, so that no server carries it before somebody needs it.
 
-Frames go both ways: four bytes of length, then JSON. Questions and batches have a thread each, and the end of the
-input is the end of the process.
+Frames go both ways: four bytes of length, then JSON. Questions have a thread of their own, which goes before those of
+the batches where the cores do not suffice for all, and the end of the input is the end of the process.
 """
 
+import os
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, BinaryIO
@@ -14,7 +16,9 @@ import orjson
 
 from dragoman.infra.embeddings.minilm import MiniLM
 
-_BATCH = 8
+# As many as there are batches on their way at once.
+_BATCHES = 2
+_BEHIND_QUESTIONS = 5
 
 
 class Child:
@@ -28,22 +32,20 @@ class Child:
 
     def run(self, frames: BinaryIO) -> None:
         """Read and hand over."""
-        for lane in self._lanes.values():
-            threading.Thread(target=self._work, args=(lane,), daemon=True).start()
+        for urgent in (True, *[False] * _BATCHES):
+            threading.Thread(target=self._work, args=(urgent,), daemon=True).start()
         while len(size := frames.read(4)) == 4:
             asked: dict[str, Any] = orjson.loads(frames.read(int.from_bytes(size, "big")))
             self._lanes[bool(asked["urgent"])].put(asked)
 
-    def _work(self, lane: "SimpleQueue[dict[str, Any]]") -> None:
+    def _work(self, urgent: bool) -> None:  # noqa: FBT001 - which lane
+        if not urgent:
+            with suppress(OSError):  # a thread has a priority of its own on Linux alone
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _BEHIND_QUESTIONS)
         while True:
-            asked = lane.get()
+            asked = self._lanes[urgent].get()
             try:
-                texts: list[str] = asked["texts"]
-                vectors = [
-                    vector.tolist()
-                    for begin in range(0, len(texts), _BATCH)
-                    for vector in self._model.encode(texts[begin : begin + _BATCH])
-                ]
+                vectors = self._model.encode(asked["texts"]).tolist()
                 answer: dict[str, Any] = {"id": asked["id"], "vectors": vectors}
             except Exception as error:  # noqa: BLE001 - a worker loop: one text must not end the process
                 answer = {"id": asked["id"], "error": f"{type(error).__name__}: {error}"}

@@ -15,6 +15,8 @@ from dragoman.infra.embeddings.embedder import Embedder, EmbedderAway, Embedding
 _LOG = structlog.get_logger(__name__)
 _SWEEP_S = 1.0
 _BATCH = 32
+# While one is computed, another is fetched or stored.
+_BATCHES = 2
 # A text that fails as often as this is found by its words alone.
 _MOST_ATTEMPTS = 5
 _REMEMBERED = 2_000
@@ -152,8 +154,7 @@ class Meanings(Generic[W]):
                 await asyncio.wait_for(self._woken.wait(), _SWEEP_S)
             self._woken.clear()
             try:
-                while await self._batch(embedder):
-                    continue
+                await self._catch_up(embedder)
             except (EmbedderAway, UpstreamUnavailable) as error:
                 self._failure = str(error)
                 _LOG.warning("embeddings.vectors_postponed", reason=str(error))
@@ -161,6 +162,19 @@ class Meanings(Generic[W]):
             except Exception:  # noqa: BLE001 - a worker loop: it must outlive whatever a batch runs into
                 _LOG.exception("embeddings.vectors_failed")
                 await asyncio.sleep(_PAUSE_S)
+
+    async def _catch_up(self, embedder: Embedder) -> None:
+        """Work until nothing waits; what is on its way when another batch fails comes to its end first."""
+        if await self._batch(embedder) < _BATCH:
+            return
+        lanes = await asyncio.gather(*(self._empty(embedder) for _ in range(_BATCHES)), return_exceptions=True)
+        for failure in lanes:
+            if failure is not None:
+                raise failure
+
+    async def _empty(self, embedder: Embedder) -> None:
+        while await self._batch(embedder):
+            continue
 
     async def _batch(self, embedder: Embedder) -> int:
         taken = await self._queue.take(_BATCH)

@@ -1,4 +1,4 @@
--- why: layered memory: what was said, from when until when it held, and how it is found by words and by meaning
+-- why: layered memory: what was said, from when until when it held, and how it is found by its words
 SET LOCAL lock_timeout = '5s';
 SELECT set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
 
@@ -59,7 +59,7 @@ END $$;
 
 CREATE UNIQUE INDEX memories_same ON memories (tenant_id, scope, content_sha) WHERE valid_to IS NULL;
 CREATE UNIQUE INDEX memories_current ON memories (tenant_id, id) WHERE valid_to IS NULL;
-CREATE INDEX memories_of_scope ON memories (tenant_id, scope, id) WHERE valid_to IS NULL;
+CREATE INDEX memories_of_scope ON memories (tenant_id, scope, id);
 CREATE INDEX memories_turns ON memories (tenant_id, scope, turn) WHERE turn IS NOT NULL;
 CREATE INDEX memories_content ON memories (tenant_id, content_sha);
 CREATE INDEX memories_words ON memories USING gin (words) WITH (fastupdate = off);
@@ -92,30 +92,46 @@ $$ SELECT (wanted IS NULL OR m.tags @> wanted) AND (path IS NULL OR coalesce(jso
    ), path, silent => true), false)) $$;
 
 -- Under row-level security the match of words may not reach the index, because it could tell of rows that are not ours;
--- so this runs as the owner, and takes the tenant from where row-level security takes it.
+-- so this runs as the owner, and takes the tenant from where row-level security takes it. A small place is read whole: by
+-- the index of words it would be looked for among all that its tenant has.
 CREATE FUNCTION memory_match_words(asked text, scopes text[], at timestamptz, wanted text[], path jsonpath, most int)
 RETURNS TABLE (memory_id uuid, version int, score real)
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan SET jit = off AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan SET jit = off
+SET max_parallel_workers_per_gather = 0 AS $$
 #variable_conflict use_column
+DECLARE
+    few CONSTANT int := 8000;
+    own CONSTANT uuid := current_tenant();
+    there int;
 BEGIN
+    SELECT count(*) INTO there FROM (
+        SELECT 1 FROM memories m WHERE m.tenant_id = own AND m.scope = ANY(scopes) LIMIT few + 1) s;
     RETURN QUERY
     WITH terms AS MATERIALIZED (
         SELECT t.lexeme, ('''' || replace(replace(t.lexeme, '\', '\\'), '''', '''''') || '''')::tsquery AS q
         FROM unnest(to_tsvector('english', asked)) t ORDER BY t.positions[1] LIMIT 24
+    ), any_of_them AS MATERIALIZED (
+        SELECT string_agg(q::text, ' | ')::tsquery AS q FROM terms
+    ), whole AS MATERIALIZED (
+        SELECT m.id, m.version, m.words FROM any_of_them a CROSS JOIN LATERAL (
+            SELECT m.id, m.version, m.words FROM memories m
+            WHERE there <= few AND m.tenant_id = own AND m.scope = ANY(scopes)
+              AND memory_holds(m, at) AND memory_fits(m, wanted, path)
+            OFFSET 0) m
+        WHERE m.words @@ a.q
     ), hits AS MATERIALIZED (
+        SELECT t.lexeme, w.id, w.version, w.words FROM terms t JOIN whole w ON w.words @@ t.q
+        UNION ALL
         SELECT t.lexeme, h.id, h.version, h.words FROM terms t CROSS JOIN LATERAL (
             SELECT m.id, m.version, m.words FROM memories m
-            WHERE m.tenant_id = current_tenant() AND m.words @@ t.q AND m.scope = ANY(scopes)
+            WHERE there > few AND m.tenant_id = own AND m.words @@ t.q AND m.scope = ANY(scopes)
               AND memory_holds(m, at) AND memory_fits(m, wanted, path) LIMIT 200) h
-    ), size AS MATERIALIZED (
-        SELECT count(*) AS n FROM (
-            SELECT 1 FROM memories m WHERE m.tenant_id = current_tenant() AND m.scope = ANY(scopes) AND m.valid_to IS NULL
-            LIMIT 200) s
     ), weighed AS MATERIALIZED (
-        -- What is in more than 200 of them counts as if it were in exactly so many: little, beside what is rare.
+        -- What is in more than 200 of many counts as if it were in exactly so many: little, beside what is rare.
         SELECT t.q, coalesce(h.df, 0) AS df,
                ln(1 + (greatest(size.n, h.df) - coalesce(h.df, 0) + 0.5::float8) / (coalesce(h.df, 0) + 0.5::float8)) AS idf
-        FROM size, terms t LEFT JOIN (SELECT lexeme, count(*) AS df FROM hits GROUP BY lexeme) h USING (lexeme)
+        FROM (SELECT CASE WHEN there > few THEN 200 ELSE there END AS n) size, terms t
+        LEFT JOIN (SELECT lexeme, count(*) AS df FROM hits GROUP BY lexeme) h USING (lexeme)
     ), all_of_them AS (
         SELECT string_agg(q::text, ' & ')::tsquery AS q, count(*) AS n FROM weighed WHERE df > 0
     ), candidates AS MATERIALIZED (
@@ -124,7 +140,7 @@ BEGIN
             UNION ALL
             SELECT h.id, h.version, h.words FROM all_of_them a CROSS JOIN LATERAL (
                 SELECT m.id, m.version, m.words FROM memories m
-                WHERE a.n > 1 AND m.tenant_id = current_tenant() AND m.words @@ a.q AND m.scope = ANY(scopes)
+                WHERE there > few AND a.n > 1 AND m.tenant_id = own AND m.words @@ a.q AND m.scope = ANY(scopes)
                   AND memory_holds(m, at) AND memory_fits(m, wanted, path) LIMIT 200) h) f
     )
     SELECT c.id, c.version, (
@@ -135,76 +151,6 @@ END $$;
 
 REVOKE ALL ON FUNCTION memory_match_words FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION memory_match_words TO dragoman_app;
-
--- A PostgreSQL without pgvector, or without the right to add it, serves words alone; every start asks again.
-CREATE FUNCTION memory_enable_meaning() RETURNS boolean LANGUAGE plpgsql AS $body$
-BEGIN
-    IF to_regclass('memory_vectors') IS NOT NULL THEN
-        RETURN true;
-    END IF;
-    BEGIN
-        CREATE EXTENSION IF NOT EXISTS vector;
-    EXCEPTION WHEN OTHERS THEN
-        RETURN false;
-    END;
-    IF (SELECT string_to_array(split_part(extversion, '-', 1), '.')::int[] < ARRAY[0, 8] FROM pg_extension WHERE extname = 'vector') THEN
-        RETURN false;
-    END IF;
-    CREATE TABLE memory_vectors (
-        tenant_id uuid NOT NULL,
-        memory_id uuid NOT NULL,
-        version int NOT NULL,
-        scope text NOT NULL,
-        model text NOT NULL,
-        embedding halfvec(384) NOT NULL,
-        PRIMARY KEY (tenant_id, memory_id, version)
-    ) PARTITION BY HASH (tenant_id);
-    FOR part IN 0..7 LOOP
-        EXECUTE format('CREATE TABLE memory_vectors_%s PARTITION OF memory_vectors FOR VALUES WITH (MODULUS 8, REMAINDER %s)', part, part);
-    END LOOP;
-    CREATE INDEX memory_vectors_of_scope ON memory_vectors (tenant_id, scope);
-    CREATE INDEX memory_vectors_near ON memory_vectors USING hnsw (embedding halfvec_cosine_ops);
-    ALTER TABLE memory_vectors ENABLE ROW LEVEL SECURITY;
-    CREATE POLICY own ON memory_vectors TO dragoman_app USING (tenant_id = (SELECT current_tenant()));
-    CREATE POLICY core ON memory_vectors TO dragoman_core USING (true);
-    GRANT SELECT, DELETE ON memory_vectors TO dragoman_app;
-    GRANT SELECT, INSERT, UPDATE, DELETE ON memory_vectors TO dragoman_core;
-    -- Nobody can say beforehand how many rows of a scope lie near: few are compared one by one, many are walked
-    -- along the graph until enough of them fit.
-    CREATE FUNCTION memory_match_meaning(asked halfvec, of_model text, scopes text[], at timestamptz, wanted text[], path jsonpath, most int)
-    RETURNS TABLE (memory_id uuid, version int, cosine real)
-    LANGUAGE plpgsql VOLATILE SECURITY INVOKER SET plan_cache_mode = force_custom_plan SET jit = off
-    SET enable_hashjoin = off SET enable_mergejoin = off AS $$
-    #variable_conflict use_column
-    DECLARE
-        few CONSTANT int := 4000;
-        found int;
-    BEGIN
-        SELECT count(*) INTO found FROM (
-            SELECT 1 FROM memory_vectors v WHERE v.tenant_id = current_tenant() AND v.scope = ANY(scopes) LIMIT few + 1) s;
-        IF found <= few THEN
-            RETURN QUERY
-            SELECT v.memory_id, v.version, (1 - (v.embedding <=> asked))::real FROM memory_vectors v
-            WHERE v.tenant_id = current_tenant() AND v.scope = ANY(scopes) AND v.model = of_model AND EXISTS (
-                SELECT FROM memories m WHERE m.tenant_id = v.tenant_id AND m.id = v.memory_id AND m.version = v.version
-                AND memory_holds(m, at) AND memory_fits(m, wanted, path))
-            ORDER BY (v.embedding <=> asked) + 0.0 LIMIT most;
-        ELSE
-            PERFORM set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', '80', true);
-            RETURN QUERY
-            SELECT v.memory_id, v.version, (1 - (v.embedding <=> asked))::real FROM memory_vectors v
-            WHERE v.tenant_id = current_tenant() AND v.scope = ANY(scopes) AND v.model = of_model AND EXISTS (
-                SELECT FROM memories m WHERE m.tenant_id = v.tenant_id AND m.id = v.memory_id AND m.version = v.version
-                AND memory_holds(m, at) AND memory_fits(m, wanted, path))
-            ORDER BY v.embedding <=> asked LIMIT most;
-        END IF;
-    END $$;
-    REVOKE ALL ON FUNCTION memory_match_meaning FROM PUBLIC;
-    GRANT EXECUTE ON FUNCTION memory_match_meaning TO dragoman_app;
-    RETURN true;
-END $body$;
-REVOKE ALL ON FUNCTION memory_enable_meaning FROM PUBLIC;
-SELECT memory_enable_meaning();
 
 CREATE OR REPLACE FUNCTION empty_tenant(gone uuid) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 BEGIN
