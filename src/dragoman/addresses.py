@@ -86,6 +86,7 @@ BINDINGS = (
     Binding("GET", "/api/documents", contracts.LIST),
     Binding("GET", "/api/documents/{document_id}", contracts.SHOW),
     Binding("GET", "/api/documents/{document_id}/content", contracts.READ_CONTENT),
+    Binding("GET", "/api/templates", contracts.LIST_TEMPLATES),
     Binding("POST", "/api/governance/validate", governance.VALIDATE),
     Binding("POST", "/api/governance/drift", governance.CHECK_DRIFT),
     Binding("POST", "/api/governance/policies", governance.LIST_POLICIES),

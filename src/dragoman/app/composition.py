@@ -56,6 +56,7 @@ from dragoman.services.audit.sealer import Sealer
 from dragoman.services.audit.service import AuditService
 from dragoman.services.audit.store import AuditStore, SealStore
 from dragoman.services.audit.trail import AuditTrail
+from dragoman.services.signatures.certificates import CertificateAuthority
 from dragoman.services.tenancy import operations as tenancy
 from dragoman.services.tenancy.keys import KeyService
 from dragoman.services.tenancy.revocations import Revocations
@@ -217,9 +218,9 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     knowledge = build_knowledge(settings, handlers, db, core_db, memory.embedder, authority)
     library = bind_governance(handlers, db, knowledge.repositories)
     approvals = build_approvals(handlers, db, core_db, library)
-    build_contracts(settings, handlers, db)
+    contracts = build_contracts(settings, handlers, db, CertificateAuthority(keyring.signing))
     vault = Vault(keyring.vault)
-    build_registry(settings, handlers, db, vault, built_in=())
+    build_registry(settings, handlers, db, vault, built_in=(contracts.worker,))
 
     guards = Guards(admission=admission, authority=authority, keys=IdempotencyKeys(db), trail=trail)
     gate = Gate(handlers, guards, Watch(metrics, security, tracer), db)

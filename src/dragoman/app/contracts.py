@@ -1,5 +1,6 @@
-"""Puts contract work together: documents, and the workers that draft and compare them."""
+"""Puts contract work together: documents, and the worker that drafts, compares and closes them."""
 
+import os
 from dataclasses import dataclass
 
 from dragoman.infra.config import Settings
@@ -7,22 +8,51 @@ from dragoman.infra.db import Database
 from dragoman.infra.ids import new_id
 from dragoman.operations import Handlers
 from dragoman.services.contracts import operations
+from dragoman.services.contracts.catalogue import list_templates
 from dragoman.services.contracts.documents import DocumentService
+from dragoman.services.contracts.executing import Execution
+from dragoman.services.contracts.ports import SignatureVerdict
+from dragoman.services.contracts.resources import DocumentResources
 from dragoman.services.contracts.store import DocumentStore
+from dragoman.services.contracts.typesetting import Typesetter
+from dragoman.services.contracts.worker import DocumentsWorker
+from dragoman.services.signatures.certificates import CertificateAuthority
+from dragoman.services.signatures.press import Press
+from dragoman.services.signatures.verification import verify
 
 
 @dataclass(frozen=True, slots=True)
 class ContractsCore:
-    """What others build on."""
+    """What others build on: the documents, who works on them, and who knows whether they are there."""
 
     documents: DocumentService
+    worker: DocumentsWorker
+    resources: DocumentResources
 
 
-def build_contracts(settings: Settings, handlers: Handlers, db: Database) -> ContractsCore:
+class EmbeddedVerifier:
+    """Signatures as the embedded authority of this installation sees them."""
+
+    def __init__(self, authority: CertificateAuthority) -> None:
+        self._press = Press(authority)
+
+    async def verify(self, pdf: bytes, *, sha256: str) -> SignatureVerdict:
+        """Who signed it, and whether it holds."""
+        found = await verify(self._press, pdf, sha256=sha256)
+        signers = tuple(one.signer for one in found.signatures if one.signer is not None)
+        return SignatureVerdict(valid=found.valid, explanation=found.explanation, signers=signers)
+
+
+def build_contracts(
+    settings: Settings, handlers: Handlers, db: Database, authority: CertificateAuthority
+) -> ContractsCore:
     """Contract work, its operations bound."""
     documents = DocumentService(DocumentStore(db), max_bytes=settings.contracts.max_document_bytes, new_id=new_id)
+    typesetter = Typesetter(at_once=os.cpu_count() or 1)
+    worker = DocumentsWorker(documents, typesetter, Execution(documents, EmbeddedVerifier(authority)))
     handlers.add(operations.ADD, documents.add)
     handlers.add(operations.LIST, documents.list)
     handlers.add(operations.SHOW, documents.show)
     handlers.add(operations.READ_CONTENT, documents.content)
-    return ContractsCore(documents)
+    handlers.add(operations.LIST_TEMPLATES, list_templates)
+    return ContractsCore(documents, worker, DocumentResources(documents))

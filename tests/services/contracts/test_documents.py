@@ -10,7 +10,14 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.backstage import sql
+from dragoman.context import Caller, PrincipalType, TenantId
+from dragoman.infra.db import Database
+from dragoman.infra.ids import new_id
+from dragoman.services.contracts.documents import DocumentService
+from dragoman.services.contracts.errors import DocumentTooLarge
+from dragoman.services.contracts.models import AddDocument
+from dragoman.services.contracts.store import DocumentStore
+from tests.backstage import database_url, sql
 from tests.doors.a2a.calling import A2A
 from tests.doors.a2a.tool_calls import by_message
 from tests.doors.rest.calling import data, problem
@@ -221,13 +228,19 @@ def test_the_shell_takes_files_and_gives_files(server: Server, tenant: str, tmp_
     assert sorted(path.name for path in tmp_path.iterdir()) == ["back.pdf", "terms.pdf"]
 
 
-def test_the_operator_says_how_large_a_document_may_be(tmp_path: Path) -> None:
-    limits = {"DRAGOMAN_CONTRACTS__MAX_DOCUMENT_BYTES": "10000", "DRAGOMAN_MAX_BODY_BYTES": "100000"}
-    with Server(limits) as small, small.admin() as client:
-        kept = client.post("/api/documents", json=upload(b"x" * 10_000, "text/plain"))
-        larger = client.post("/api/documents", json=upload(b"x" * 10_001, "text/plain"))
-        largest = client.post("/api/documents", json=upload(b"x" * 100_000, "text/plain"))
+def test_an_upload_fits_into_a_request(http: httpx.Client) -> None:
+    refused = http.post("/api/documents", json=upload(b"x" * 10_485_760, "text/plain"))
 
-    assert kept.status_code == 201
-    assert problem(larger, 413, "DOCUMENT_TOO_LARGE")["details"] == {"size_bytes": 10_001, "limit_bytes": 10_000}
-    problem(largest, 413, "PAYLOAD_TOO_LARGE")
+    problem(refused, 413, "PAYLOAD_TOO_LARGE")
+
+
+@pytest.mark.anyio
+async def test_the_operator_says_how_large_a_document_may_be(server: Server) -> None:
+    documents = DocumentService(DocumentStore(Database(database_url(server))), max_bytes=10, new_id=new_id)
+    given = AddDocument.model_validate(upload(b"x" * 11, "text/plain"))
+    caller = Caller(TenantId(new_id()), "acme", "ada", PrincipalType.USER, frozenset(), "", 0)
+
+    with pytest.raises(DocumentTooLarge) as caught:
+        await documents.add(caller, given)
+
+    assert caught.value.details == {"size_bytes": 11, "limit_bytes": 10}

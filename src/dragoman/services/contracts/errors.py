@@ -62,3 +62,32 @@ class VersionMoved(Conflict):
             expected=expected,
             current=current,
         )
+
+
+class Unprintable(DragomanError):
+    """A text has characters that no font of the server shows; a contract with gaps is not made."""
+
+    kind, code = Kind.INVALID, "DOCUMENT_UNPRINTABLE"
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"no font of this server shows {text!r}", text=text)
+
+
+class NotSigned(Conflict):
+    """A document is to be executed that nobody can be shown to have signed."""
+
+    def __init__(self, version: int, explanation: str) -> None:
+        super().__init__(
+            f"version {version} is not shown to be signed: {explanation}",
+            reason="NOT_SIGNED",
+            version=version,
+            explanation=explanation,
+        )
+
+
+class EvidenceUnknown(Conflict):
+    """Evidence is named that the tenant does not keep."""
+
+    def __init__(self, unknown: list[str]) -> None:
+        super().__init__("the evidence is not kept here; add it as a document first", reason="EVIDENCE_UNKNOWN",
+                         sha256=unknown)  # fmt: skip

@@ -1,6 +1,7 @@
 """What can be asked of contract work at once; what takes longer, or is consequential, is handed over as an envelope."""
 
 from dragoman.operations import Effect, Operation, Page
+from dragoman.services.contracts import catalogue
 from dragoman.services.contracts import models as m
 
 READ, WRITE = "read:documents", "write:documents"
@@ -21,4 +22,8 @@ READ_CONTENT = Operation(
     "document.content", "Read what stands in a document", m.ReadContent, m.DocumentContent, READ, part_of=_SKILL,
     description="In base64, at most 4 MiB at a time; `next_offset` says where to go on.",
     example={"document_id": _ID},
+)  # fmt: skip
+LIST_TEMPLATES = Operation(
+    "template.list", "List the templates of contracts", catalogue.ListTemplates, Page[catalogue.TemplateView], READ,
+    part_of=_SKILL, description="Each with a schema of its fields, for `document.draft`.",
 )  # fmt: skip
