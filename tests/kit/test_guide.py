@@ -26,4 +26,4 @@ async def test_every_example_of_the_guide_runs() -> None:
         if inspect.isawaitable(running):
             await running
 
-    assert len(blocks()) == 8
+    assert len(blocks()) == 10

@@ -23,15 +23,12 @@ def build_mcp(
 ) -> McpDoor:
     """The door, closed until somebody asks."""
 
-    def may(caller: Caller, asked: AnyOperation | Passage) -> bool:
-        return authority.permits(caller, asked)
-
     def lacks_scope(caller: Caller, asked: AnyOperation | Passage) -> bool:
-        if caller.scopes is None or may(caller, asked):
+        if caller.scopes is None or authority.permits(caller, asked):
             return False
-        return may(replace(caller, scopes=caller.scopes | {asked.permission}), asked)
+        return authority.permits(replace(caller, scopes=caller.scopes | {asked.permission}), asked)
 
-    catalogue = Catalogue(tools, tasks.agent, may=may)
+    catalogue = Catalogue(tools, tasks.agent, may=authority.permits)
     offer = Offer(
         gate,
         tasks.service,
@@ -40,6 +37,8 @@ def build_mcp(
         state_key=hmac.digest(keyring.pepper, b"mcp request state", "sha256"),
         max_body_bytes=settings.max_body_bytes,
         timeout_s=settings.request_timeout_s,
+        resources=tasks.agent.resources if tasks.agent else (),
+        prompts=tasks.agent.prompts if tasks.agent else (),
     )
     metadata = Metadata(
         issuer=settings.issuer if settings.external_issuer else None,

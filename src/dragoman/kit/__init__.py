@@ -31,6 +31,7 @@ from dragoman.kit._errors import (
     RemoteFailed,
     RemoteTimedOut,
     RemoteUnavailable,
+    ResourceNotFound,
     SkillNotFound,
     TaskNotFound,
     ToolError,
@@ -40,9 +41,13 @@ from dragoman.kit._folder import SkillFolder
 from dragoman.kit._function import LlmFunction
 from dragoman.kit._lifecycle import TRANSITIONS, TaskState, check_step
 from dragoman.kit._llm import Llm, LlmChunk, LlmRequest, LlmResponse, ResponseSchema, TextDelta, ToolSpec, Usage
+from dragoman.kit._offering import Offered
 from dragoman.kit._openai import OpenAICompatible
 from dragoman.kit._ports import Activity, Cancellation, InMemoryState, Progress, ProgressPort, Scope, State, StatePort
+from dragoman.kit._prompt import Prompt, PromptArgument, prompt
 from dragoman.kit._providers import llm_from
+from dragoman.kit._questions import Folders, Form, Generation, Question
+from dragoman.kit._resource import Reading, Resource, resource
 from dragoman.kit._results import (
     AuthRequired,
     Completed,
@@ -52,11 +57,11 @@ from dragoman.kit._results import (
     OnRequestResult,
     Rejected,
     Reply,
-    SkillSlot,
 )
 from dragoman.kit._routing import AskCaller, CallTool, How, Route, UseSkill, route
 from dragoman.kit._runtime import Runtime
 from dragoman.kit._skill import Skill, SkillHandler, SkillInfo, skill
+from dragoman.kit._slot import SkillSlot
 from dragoman.kit._tasks import (
     ActivityChanged,
     ArtifactShown,
@@ -68,7 +73,7 @@ from dragoman.kit._tasks import (
     TaskView,
 )
 from dragoman.kit._thread import Event, Thread, ThreadLike
-from dragoman.kit._tool import Annotations, Tool, ToolContext, ToolResult, Toolset, tool
+from dragoman.kit._tool import Annotations, Need, Tool, ToolContext, ToolResult, Toolset, tool
 from dragoman.kit._turn import Turn, take_turn
 from dragoman.kit._worker import Finished, LlmWorker, ToolFinished, ToolStarted, WorkerEvent
 
@@ -95,6 +100,9 @@ __all__ = [
     "Failed",
     "FilePart",
     "Finished",
+    "Folders",
+    "Form",
+    "Generation",
     "Host",
     "How",
     "InMemoryState",
@@ -112,7 +120,9 @@ __all__ = [
     "LlmResponse",
     "LlmUnavailable",
     "LlmWorker",
+    "Need",
     "NoModel",
+    "Offered",
     "OnInputResult",
     "OnRequestResult",
     "OpenAICompatible",
@@ -120,12 +130,18 @@ __all__ = [
     "Progress",
     "ProgressMade",
     "ProgressPort",
+    "Prompt",
+    "PromptArgument",
+    "Question",
+    "Reading",
     "Rejected",
     "RemoteAsks",
     "RemoteFailed",
     "RemoteTimedOut",
     "RemoteUnavailable",
     "Reply",
+    "Resource",
+    "ResourceNotFound",
     "ResponseSchema",
     "Route",
     "Runtime",
@@ -167,6 +183,8 @@ __all__ = [
     "WorkerEvent",
     "check_step",
     "llm_from",
+    "prompt",
+    "resource",
     "route",
     "skill",
     "take_turn",

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 from dragoman.kit._errors import SkillNotFound, ToolNotFound
 from dragoman.kit._llm import Llm
+from dragoman.kit._prompt import Prompt
+from dragoman.kit._resource import Resource
 from dragoman.kit._skill import Skill
 from dragoman.kit._tool import Tool
 from dragoman.kit._validation import did_you_mean
@@ -14,10 +16,11 @@ class Agent:
     """Identity and skills, declared in one expression; it never changes and keeps no state of any task.
 
     `llm` is the model of its skills, `router` the one that chooses among them; a small one will do for that.
-    Skills are classes described by `@skill`, instances of them, or `SkillFolder`s; their order is kept.
+    Skills are classes described by `@skill`, instances of them, or `SkillFolder`s; their order is kept. It `offers`
+    resources to read and prompts to choose from, besides, to callers whose protocol knows such things.
 
     Raises:
-        ValueError: two skills have one id, or two tools one name.
+        ValueError: two skills have one id, or two tools, resources or prompts one name.
         TypeError: something in `skills` is no skill.
     """
 
@@ -31,6 +34,7 @@ class Agent:
         skills: Sequence[object],
         llm: Llm | None = None,
         router: Llm | None = None,
+        offers: Sequence[Resource | Prompt] = (),
     ) -> None:
         for field, value in (("name", name), ("description", description), ("version", version)):
             if not value.strip():
@@ -50,6 +54,11 @@ class Agent:
                 if tool.name in self._tools:
                     raise ValueError(f"two tools of agent {name!r} are named {tool.name!r}")
                 self._tools[tool.name] = (one, tool)
+        self._resources = tuple(one for one in offers if isinstance(one, Resource))
+        self._prompts = tuple(one for one in offers if isinstance(one, Prompt))
+        names = [*(one.uri for one in self._resources), *(one.name for one in self._prompts)]
+        if len(set(names)) < len(offers):
+            raise ValueError(f"two resources or prompts of agent {name!r} have one name, or one is neither")
 
     @property
     def name(self) -> str:
@@ -90,6 +99,16 @@ class Agent:
     def tools(self) -> tuple[Tool, ...]:
         """The tools of all skills; each can be called by its name."""
         return tuple(tool for _, tool in self._tools.values())
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """What it has to read."""
+        return self._resources
+
+    @property
+    def prompts(self) -> tuple[Prompt, ...]:
+        """Ways of asking it."""
+        return self._prompts
 
     def get_skill(self, skill_id: str) -> Skill:
         """One skill.
@@ -135,6 +154,7 @@ class Agent:
             skills=[*self.skills, *skills],
             llm=self._llm,
             router=self._router,
+            offers=(*self._resources, *self._prompts),
         )
 
     def __repr__(self) -> str:

@@ -7,7 +7,8 @@ from pydantic import BaseModel, Field
 
 from dragoman.kit._content import Content
 from dragoman.kit._context import Context
-from dragoman.kit._results import Completed, Failed, InputRequired, OnInputResult, SkillSlot
+from dragoman.kit._results import Completed, Failed, InputRequired, OnInputResult
+from dragoman.kit._slot import SkillSlot
 from dragoman.kit._thread import Event, Thread
 from dragoman.kit._tool import Tool
 

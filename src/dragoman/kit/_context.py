@@ -22,7 +22,7 @@ from dragoman.kit._ports import (
     StatePort,
     Uncancelled,
 )
-from dragoman.kit._results import SkillSlot
+from dragoman.kit._slot import SkillSlot
 from dragoman.kit._thread import Thread
 from dragoman.kit._tool import ToolContext, ToolSource
 from dragoman.kit._worker import LlmWorker

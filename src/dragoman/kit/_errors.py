@@ -132,6 +132,13 @@ class SkillNotFound(NotFound):
         super().__init__("skill", skill_id)
 
 
+class ResourceNotFound(NotFound):
+    """No resource of the agent has this address, or none that the caller is offered."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__("resource", uri[:500])
+
+
 class ToolNotFound(NotFound):
     """The agent has no such tool."""
 

@@ -1,37 +1,16 @@
 """How a turn of a skill ends. There is no way to write an end that means nothing."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, cast
 
 from pydantic import JsonValue
 
 from dragoman.kit._artifact import Artifact
 from dragoman.kit._content import Content, ContentLike
-from dragoman.kit._validation import from_json, to_details, to_json
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, init=False)
-class SkillSlot:
-    """A bookmark: what the skill waits for. Any JSON value; it survives a restart.
-
-    `match ctx.slot.value:` and `case SkillSlot("amount"):` both work.
-    """
-
-    value: JsonValue
-
-    def __init__(self, value: object) -> None:
-        object.__setattr__(self, "value", to_json(value))
-
-    def read(self, target: type[T]) -> T:
-        """The value as the type it was made from.
-
-        Raises:
-            ValueError: it does not fit.
-        """
-        return from_json(self.value, target)
+from dragoman.kit._questions import Question
+from dragoman.kit._slot import SkillSlot
+from dragoman.kit._validation import to_details
 
 
 @dataclass(frozen=True, init=False)
@@ -52,16 +31,20 @@ class Completed:
 
 @dataclass(frozen=True, init=False)
 class InputRequired:
-    """A question. The task sleeps at the slot until it is answered; `on_input_received` goes on from there."""
+    """A question. The task sleeps at the slot until it is answered; `on_input_received` goes on from there.
+
+    `asks` says by name what exactly is wanted, for callers that can show a form or ask their model. Where all of it is
+    answered, the skill is given one object with an answer for each name.
+    """
 
     message: Content
     slot: SkillSlot
 
-    def __init__(self, message: ContentLike, slot: SkillSlot) -> None:
+    def __init__(self, message: ContentLike, slot: SkillSlot, *, asks: Mapping[str, Question] | None = None) -> None:
         if not isinstance(cast("object", slot), SkillSlot):
             raise TypeError(f"a slot is a SkillSlot, not {type(slot).__name__}: write SkillSlot({slot!r})")
         object.__setattr__(self, "message", _something(message, "InputRequired needs a question"))
-        object.__setattr__(self, "slot", slot)
+        object.__setattr__(self, "slot", slot if asks is None else SkillSlot(slot.value, asks=asks))
 
 
 @dataclass(frozen=True, init=False)

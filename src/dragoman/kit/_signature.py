@@ -1,5 +1,6 @@
 """The arguments of a tool, read from the signature of its function."""
 
+import asyncio
 import inspect
 import json
 from collections.abc import Callable
@@ -76,6 +77,13 @@ def read_signature(function: Callable[..., Any], context_type: type, *, bound: b
         names[field] = parameter.name
         fields[field] = (Annotated[hint, Field(alias=parameter.name)], default)
     return Signature(create_model(function.__name__, __config__=_CLOSED, **fields), names, context_parameter)
+
+
+async def run_function(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    """What the function gives; one that is not `async` runs in a thread, for nobody knows how long it takes."""
+    if inspect.iscoroutinefunction(function):
+        return await function(**arguments)
+    return await asyncio.to_thread(function, **arguments)
 
 
 def _check(parameter: inspect.Parameter, hint: object, where: str) -> None:

@@ -13,8 +13,8 @@ from dragoman.kit._errors import ContextMismatch, TaskNotFound
 from dragoman.kit._lifecycle import TaskState
 from dragoman.kit._llm import Usage
 from dragoman.kit._ports import Activity
-from dragoman.kit._results import SkillSlot
 from dragoman.kit._routing import How
+from dragoman.kit._slot import SkillSlot
 from dragoman.kit._thread import Thread
 
 

@@ -14,8 +14,10 @@ from dragoman.kit._artifact import Artifact
 from dragoman.kit._content import Content
 from dragoman.kit._context import Context
 from dragoman.kit._ports import Activity
-from dragoman.kit._results import Completed, Failed, InputRequired, OnRequestResult, SkillSlot
+from dragoman.kit._results import Completed, Failed, InputRequired, OnRequestResult
 from dragoman.kit._routing import AskCaller, CallTool, How, UseSkill, is_plain_choice, route
+from dragoman.kit._slot import SkillSlot
+from dragoman.kit._tool import ToolResult
 
 log = logging.getLogger(__name__)
 _ASKED_WHICH: Final = "kit.route"
@@ -36,9 +38,13 @@ async def take_turn(agent: Agent, ctx: Context, content: Content, *, skill_id: s
     `skill_id` is what the turn before gave; it is None for a new task, and for one that was asked what it is about.
     """
     try:
-        if skill_id is not None:
-            return Turn(await agent.get_skill(skill_id).run(ctx, content), skill_id)
-        return await _begin(agent, ctx, content)
+        if skill_id is None:
+            return await _begin(agent, ctx, content)
+        said = ctx.slot.take(content) if ctx.resumed else content
+        if isinstance(said, SkillSlot):
+            question = "\n".join(asked.message for asked in said.asks.values())
+            return Turn(InputRequired(question, said), skill_id)
+        return Turn(await agent.get_skill(skill_id).run(ctx, said), skill_id)
     except DragomanError as error:
         return Turn(Failed(error.message, error.code, error.details), skill_id)
     except Exception:  # an edge: a task never hangs on an exception
@@ -60,13 +66,19 @@ async def _begin(agent: Agent, ctx: Context, content: Content) -> Turn:
                 return Turn(InputRequired(f"I need to know more for that: {given.output}", slot), None, How.ASK)
             if given.is_error:
                 return Turn(Failed(str(given.output), given.code, given.details), skill.id, how)
-            return Turn(Completed(artifacts=[Artifact.from_json(tool.name, given.output)]), skill.id, how)
+            return Turn(Completed(artifacts=[_artifact(tool.name, given)]), skill.id, how)
         case UseSkill(skill, how):
             wanted = _first_message(agent, ctx, content)
             return Turn(await skill.run(ctx.as_request(), wanted), skill.id, how)
         case AskCaller(question):
             slot = SkillSlot({_ASKED_WHICH: _first_message(agent, ctx, content)})
             return Turn(InputRequired(question, slot), None, How.ASK)
+
+
+def _artifact(name: str, given: ToolResult) -> Artifact:
+    if given.content is not None:
+        return Artifact(name=name, content=given.content)
+    return Artifact.from_json(name, given.output)
 
 
 def _first_message(agent: Agent, ctx: Context, content: Content) -> Content:

@@ -23,9 +23,10 @@ def spoken() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def jobs(spoken: Server) -> Iterator[Server]:
-    """A server beside it, with an agent that has tools."""
-    with Server(beside(spoken) | {"DRAGOMAN_AGENT": "tests.doors.mcp.tool_agent:agent", "PYTHONPATH": TREE}) as running:
+def everything(spoken: Server) -> Iterator[Server]:
+    """A server beside it, with an agent that has one of everything."""
+    agent = {"DRAGOMAN_AGENT": "examples.everything.agent:agent", "PYTHONPATH": TREE}
+    with Server(beside(spoken) | agent) as running:
         yield running
 
 

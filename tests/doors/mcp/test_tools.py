@@ -154,14 +154,14 @@ def test_nothing_of_another_tenant_can_be_seen(mcp: Mcp, rival: Mcp) -> None:
     assert codes == {"NOT_FOUND"}
 
 
-def test_tools_of_the_agent_are_tools_with_their_own_schemas(spoken: Server, jobs: Server) -> None:
-    caller = Mcp(jobs, keys_of=spoken, role="super_admin")
+def test_tools_of_the_agent_are_tools_with_their_own_schemas(spoken: Server, everything: Server) -> None:
+    caller = Mcp(everything, keys_of=spoken, role="super_admin")
 
     tools = {tool["name"]: tool for tool in caller.ask("tools/list")["tools"]}
     greeted = caller.call("greet", {"name": "Ada"})
     computed = caller.call("slow_compute", {"seconds": 0, "label": "at once"})
     wrong = caller.call("greet", {"nom": "Ada"})
-    failed = caller.call("failing_job")
+    failed = caller.call("test_error_handling")
     crashed = caller.call("protocol_error_job")
 
     assert {"greet", "slow_compute", "jobs", "identity_show"} <= set(tools)

@@ -1,6 +1,6 @@
 """The tools that there are: one for each operation, one for each skill and each tool of the agent that is served."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -15,6 +15,7 @@ from dragoman.services.tasks.operations import SEND_MESSAGE
 
 KEY_ARGUMENT: Final = "idempotency_key"
 _MOST_KEPT: Final = 200
+_MIRROR: Final = "x-mcp-header"
 _KEY_SCHEMA: Final[Json] = {
     "type": "string",
     "minLength": 1,
@@ -68,6 +69,11 @@ class OperationTool:
         """What its caller must be allowed."""
         return self.operation
 
+    def is_offered(self, caller: Caller) -> bool:
+        """Always."""
+        del caller
+        return True
+
     @property
     def takes_key(self) -> bool:
         """Whether `idempotency_key` is for us and not for the operation."""
@@ -113,6 +119,11 @@ class SkillTool:
         """What its caller must be allowed."""
         return SEND_MESSAGE
 
+    def is_offered(self, caller: Caller) -> bool:
+        """Always."""
+        del caller
+        return True
+
     @cached_property
     def shown(self) -> Json:
         """As it is listed."""
@@ -157,6 +168,10 @@ class AgentTool:
             },
         }
 
+    def is_offered(self, caller: Caller) -> bool:
+        """Whether it is there for this caller now."""
+        return self.tool.is_offered(caller)
+
 
 AnyTool = OperationTool | SkillTool | AgentTool
 
@@ -178,6 +193,9 @@ class Catalogue:
         tools += [OperationTool(operation) for operation in operations]
         named = {tool.name: tool for tool in tools}
         self._tools = dict(sorted(named.items()))
+        agent_tools = [tool.tool for tool in self._tools.values() if isinstance(tool, AgentTool)]
+        self._varying = frozenset(tool.name for tool in agent_tools if not tool.for_all)
+        self._mirrored = {tool.name: tool.input_schema for tool in agent_tools if _MIRROR in str(tool.input_schema)}
         self.may = may
         self._listed: dict[tuple[object, ...], list[Json]] = {}
 
@@ -190,8 +208,21 @@ class Catalogue:
         tool = self._tools.get(name.replace(".", "_"))
         return tool.operation if isinstance(tool, OperationTool) else None
 
+    def find_mirrored(self, name: str) -> Mapping[str, Any] | None:
+        """The input of a tool that has some of its arguments in headers, too."""
+        return self._mirrored.get(name)
+
     def listed(self, caller: Caller) -> list[Json]:
-        """What this caller may use, by name."""
+        """What this caller may use now, by name."""
+        listed = self._permitted(caller)
+        if not self._varying:
+            return listed
+        return [shown for shown in listed if shown["name"] not in self._varying or self._is_offered(shown, caller)]
+
+    def _is_offered(self, shown: Json, caller: Caller) -> bool:
+        return self._tools[shown["name"]].is_offered(caller)
+
+    def _permitted(self, caller: Caller) -> list[Json]:
         # All that a policy can see of a caller; those who look alike to it get the same list.
         kind = (caller.roles, caller.scopes, caller.type)
         listed = self._listed.get(kind)

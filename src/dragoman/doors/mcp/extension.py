@@ -1,5 +1,6 @@
 """The tasks extension: any task of the caller's tenant, whichever door began it, by its id."""
 
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -8,16 +9,19 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, RequestParams
 from pydantic import Field
 
+from dragoman import kit
 from dragoman.doors.mcp.methods import Context, add, require_caller
 from dragoman.doors.mcp.offer import Offer
-from dragoman.doors.mcp.tasks_wire import answer_parts, detailed_task_json, input_key
+from dragoman.doors.mcp.questions import CAPABILITIES, TASKS, Asking
+from dragoman.doors.mcp.tasks_wire import detailed_task_json, spoken
 from dragoman.doors.mcp.wire import Json
 from dragoman.infra.ids import new_text_id
 from dragoman.services.tasks.errors import NotCancelable, TaskBusy, TaskClosed
+from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.models import Incoming
 from dragoman.services.tasks.operations import CANCEL_TASK, GET_TASK, SEND_MESSAGE
 
-TASKS: Final = "io.modelcontextprotocol/tasks"
+_LONGEST_NOTE_S: Final = 5.0
 
 
 class TaskParams(RequestParams):
@@ -32,16 +36,33 @@ class UpdateParams(TaskParams):
     input_responses: dict[str, dict[str, Any]] = Field(alias="inputResponses")
 
 
-def declares_tasks(ctx: Context) -> bool:
-    """Whether the client of this request understands a task in place of a result."""
-    capabilities = ctx.session.client_capabilities
-    return capabilities is not None and TASKS in (capabilities.extensions or {})
+def abilities(ctx: Context) -> frozenset[kit.Need]:
+    """What the client of this request can do beyond calling tools: follow a task, answer questions of these kinds."""
+    declared = ctx.session.client_capabilities
+    if declared is None:
+        return frozenset()
+    found: dict[kit.Need, bool] = {
+        "task": TASKS in (declared.extensions or {}),
+        "form": declared.elicitation is not None,
+        "generation": declared.sampling is not None,
+        "folders": declared.roots is not None,
+    }
+    return frozenset(need for need, able in found.items() if able)
 
 
-def takes_questions(ctx: Context) -> bool:
-    """Whether the client of this request can put a question to its user."""
-    capabilities = ctx.session.client_capabilities
-    return capabilities is not None and capabilities.elicitation is not None
+def require(ctx: Context, needs: Iterable[kit.Need]) -> None:
+    """Refuse a client that cannot do what is needed of it.
+
+    Raises:
+        MCPError: it has not declared something.
+    """
+    missing = sorted(set(needs) - abilities(ctx))
+    if missing:
+        required: Json = {}
+        for need in missing:
+            required |= CAPABILITIES[need]
+        told = {"requiredCapabilities": required}
+        raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, f"the client must declare {', '.join(required)}", told)
 
 
 class TasksExtension:
@@ -70,18 +91,21 @@ class TasksExtension:
         caller = require_caller()
         await self._offer.gate.enter(SEND_MESSAGE, caller)
         task = await self._offer.tasks.get(caller, params.task_id)
-        answer = params.input_responses.get(input_key(task))
-        if answer is None:
+        if task.state is not State.INPUT_REQUIRED:
             return {}
+        asking = Asking.of(task, spoken(task), lasting=True)
+        parts = asking.read(params.input_responses)
         # Where somebody else was first, the task goes on from there.
         with suppress(TaskBusy, TaskClosed, NotCancelable):
-            if answer.get("action") == "accept":
-                message = {"id": new_text_id(), "role": "user", "parts": answer_parts(answer.get("content") or {})}
-                await self._offer.tasks.send(
-                    caller, Incoming(message=message, task_ref=str(task.id), seen=task.seq, wait_s=0)
-                )
-            elif answer.get("action") == "decline":
+            if asking.declined(params.input_responses):
                 await self._offer.tasks.cancel(caller, str(task.id))
+            elif parts is not None:
+                message = {"id": new_text_id(), "role": "user", "parts": parts}
+                # What answers a part of it is known when this returns: the client may ask at once what is left.
+                wait_s = 0 if set(asking.questions) <= set(params.input_responses) else _LONGEST_NOTE_S
+                await self._offer.tasks.send(
+                    caller, Incoming(message=message, task_ref=str(task.id), seen=task.seq, wait_s=wait_s)
+                )
         return {}
 
     async def cancel(self, ctx: Context, params: TaskParams) -> Json:
@@ -96,12 +120,7 @@ class TasksExtension:
 
 def _check(ctx: Context, params: TaskParams) -> None:
     """The client must know the extension, and proxies must have been told the same task as we."""
-    if not declares_tasks(ctx):
-        raise MCPError(
-            MISSING_REQUIRED_CLIENT_CAPABILITY,
-            f"the client must declare the extension {TASKS}",
-            {"requiredCapabilities": {"extensions": {TASKS: {}}}},
-        )
+    require(ctx, ["task"])
     headers = getattr(ctx.request, "headers", None)
     if headers is not None and headers.get("mcp-name") != params.task_id:
         raise MCPError(HEADER_MISMATCH, "the header Mcp-Name must be the id of the task")

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from dragoman import kit
 from dragoman.doors.mcp.catalogue import Catalogue
 from dragoman.gate import Gate
 from dragoman.services.tasks.ports import Tasks
@@ -9,7 +10,7 @@ from dragoman.services.tasks.ports import Tasks
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Tools, and the tasks that some of them begin.
+    """Tools, the tasks that some of them begin, and what the agent has to read and to ask.
 
     `state_key` seals what clients carry from call to call. An operation may take `timeout_s`, unless it is a long one.
     """
@@ -20,3 +21,5 @@ class Offer:
     state_key: bytes
     max_body_bytes: int
     timeout_s: float
+    resources: tuple[kit.Resource, ...] = ()
+    prompts: tuple[kit.Prompt, ...] = ()

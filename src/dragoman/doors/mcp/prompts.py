@@ -1,71 +1,22 @@
-"""Ways of asking that make good use of tools; each is there when its tools are, for those who may use them."""
+"""Ways of asking: the agent's own, and those that make good use of tools, for those who may use them."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types import GetPromptRequestParams, PaginatedRequestParams
 
+from dragoman import kit
 from dragoman.context import Caller
+from dragoman.doors.mcp.content import content_of
+from dragoman.doors.mcp.extension import abilities
 from dragoman.doors.mcp.methods import Context, add, refuse_cursor, require_caller
 from dragoman.doors.mcp.offer import Offer
+from dragoman.doors.mcp.recipes import RECIPES
 from dragoman.doors.mcp.wire import INVALID_PARAMS, Json
+from dragoman.services.tasks.operations import READ_AGENT
 
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """What is said to the model; `{name}` in it is the argument of that name."""
-
-    name: str
-    title: str
-    description: str
-    tools: tuple[str, ...]
-    said: str
-    arguments: tuple[tuple[str, str], ...] = ()
-
-    def shown(self) -> Json:
-        """As it is listed."""
-        return {
-            "name": self.name,
-            "title": self.title,
-            "description": self.description,
-            "arguments": [
-                {"name": name, "description": described, "required": True} for name, described in self.arguments
-            ],
-        }
-
-
-_RECIPES: Final = (
-    Recipe(
-        "review-trail",
-        "Review the audit trail",
-        "Check that the trail is whole, then tell what was done and refused of late.",
-        ("audit.verify", "audit.list"),
-        "Call audit_verify. If the chain is broken, say where, and stop. Otherwise call audit_list and tell in a few "
-        "lines who did what, through which door, and list every refusal and failure with its code.",
-    ),
-    Recipe(
-        "check-change",
-        "Check a change against what was decided",
-        "Hold files against the constraints of accepted decisions and policies, and look up the reasons.",
-        ("knowledge.check", "knowledge.show"),
-        "Check this change before it is made:\n\n{change}\n\nCall knowledge_check with the files and dependencies that "
-        "it touches. For every violation call knowledge_show with its item_id, and say in a sentence why the rule is "
-        "there and what would satisfy it. Say plainly whether the change passes.",
-        (("change", "A diff, or files with their paths."),),
-    ),
-    Recipe(
-        "remember",
-        "Remember something",
-        "Store a fact where it will be found again, unless it is known already.",
-        ("memory.search", "memory.add"),
-        "Remember this: {fact}\n\nCall memory_search with its gist first. If the same is known, say so and add "
-        "nothing. Otherwise call memory_add with one self-contained sentence, in the narrowest layer for which it is "
-        "true.",
-        (("fact", "What is to be remembered."),),
-    ),
-)
+_ARGUMENTS: Final = "arguments"
 
 
 class Prompts:
@@ -83,25 +34,60 @@ class Prompts:
         """Those whose tools the caller may use."""
         del ctx
         refuse_cursor(params)
-        return {"prompts": [recipe.shown() for recipe in self._open_to(require_caller())]}
+        return {"prompts": self.listed(require_caller())}
 
     async def get(self, ctx: Context, params: GetPromptRequestParams) -> Json:
-        """One, filled in."""
-        del ctx
-        recipe = next((one for one in self._open_to(require_caller()) if one.name == params.name), None)
-        if recipe is None:
+        """One, filled in. What it lacks is asked of a client that can put a form to its user."""
+        caller = require_caller()
+        prompt = self._open_to(caller).get(params.name)
+        if prompt is None:
             raise MCPError(INVALID_PARAMS, f"Unknown prompt: {params.name[:200]}")
-        given = params.arguments or {}
-        missing = [name for name, _ in recipe.arguments if not given.get(name)]
+        given = {**(params.arguments or {}), **_filled_in(params)}
+        missing = prompt.missing(given)
+        if missing and "form" in abilities(ctx):
+            return {"resultType": "input_required", "inputRequests": {_ARGUMENTS: _form(prompt, missing)}}
         if missing:
-            raise MCPError(INVALID_PARAMS, f"Missing arguments: {', '.join(missing)}")
-        said = recipe.said
-        for name, _ in recipe.arguments:
-            said = said.replace(f"{{{name}}}", given[name])
-        message = {"role": "user", "content": {"type": "text", "text": said}}
-        return {"description": recipe.description, "messages": [message]}
+            raise MCPError(INVALID_PARAMS, f"Missing arguments: {', '.join(one.name for one in missing)}")
+        thread = await prompt.fill(given, caller)
+        return {"description": prompt.description, "messages": [said for event in thread for said in _messages(event)]}
 
-    def _open_to(self, caller: Caller) -> "list[Recipe]":
+    def listed(self, caller: Caller) -> "list[Json]":
+        """What this caller may use now, by name."""
+        return [_shown(prompt) for prompt in self._open_to(caller).values()]
+
+    def _open_to(self, caller: Caller) -> dict[str, kit.Prompt]:
         catalogue = self._offer.catalogue
-        found = ((recipe, [catalogue.find_operation(name) for name in recipe.tools]) for recipe in _RECIPES)
-        return [recipe for recipe, tools in found if all(tool and catalogue.may(caller, tool) for tool in tools)]
+        own = self._offer.prompts if catalogue.may(caller, READ_AGENT) else ()
+        found = {prompt.name: prompt for prompt in own if prompt.is_offered(caller)}
+        for recipe in RECIPES:
+            operations = [catalogue.find_operation(name) for name in recipe.operations]
+            if all(operation and catalogue.may(caller, operation) for operation in operations):
+                found[recipe.prompt.name] = recipe.prompt
+        return dict(sorted(found.items()))
+
+
+def _shown(prompt: kit.Prompt) -> Json:
+    arguments = [
+        {"name": one.name, "description": one.description, "required": one.required} for one in prompt.arguments
+    ]
+    return {"name": prompt.name, "title": prompt.title, "description": prompt.description, "arguments": arguments}
+
+
+def _form(prompt: kit.Prompt, missing: list[kit.PromptArgument]) -> Json:
+    fields = {one.name: {"type": "string", "description": one.description} for one in missing}
+    schema = {"type": "object", "properties": fields, "required": list(fields)}
+    form = {"mode": "form", "message": prompt.description, "requestedSchema": schema}
+    return {"method": "elicitation/create", "params": form}
+
+
+def _filled_in(params: GetPromptRequestParams) -> dict[str, str]:
+    answer: Any = (params.input_responses or {}).get(_ARGUMENTS)
+    content: Json = (getattr(answer, "content", None) or {}) if getattr(answer, "action", None) == "accept" else {}
+    return {name: value for name, value in content.items() if isinstance(value, str)}
+
+
+def _messages(event: kit.Event) -> list[Json]:
+    """One for each part, as the protocol has it."""
+    role = "assistant" if event.role == "assistant" else "user"
+    parts = event.content.model_dump(mode="json", exclude_none=True)["parts"]
+    return [{"role": role, "content": content_of(part)} for part in parts]

@@ -11,6 +11,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CompleteRequestParams, PaginatedRequestParams, ReadResourceRequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from dragoman import kit
 from dragoman.arguments import read_arguments
 from dragoman.context import Caller
 from dragoman.doors.mcp.methods import Context, add, refuse_cursor, require_caller
@@ -20,7 +21,7 @@ from dragoman.doors.mcp.wire import INVALID_PARAMS, Json
 from dragoman.errors import InvalidInput, NotFound
 from dragoman.operations import AnyOperation
 from dragoman.services.tasks.models import Wanted
-from dragoman.services.tasks.operations import GET_TASK, LIST_TASKS
+from dragoman.services.tasks.operations import GET_TASK, LIST_TASKS, READ_AGENT
 
 _JSON: Final = "application/json"
 _TASK: Final = "dragoman://task/{task_id}"
@@ -79,6 +80,7 @@ class Resources:
         refuse_cursor(params)
         caller = require_caller()
         shown = [shelf.shown("uri") for shelf, _ in self._open_to(caller) if not shelf.field]
+        shown += [_shown(one, "uri") for one in self._own(caller) if not one.is_template]
         if self._offer.catalogue.may(caller, LIST_TASKS):
             shown.append({"uri": _TASKS, "name": "tasks", "title": "The latest tasks", "mimeType": _JSON})
         return {"resources": shown}
@@ -89,6 +91,7 @@ class Resources:
         refuse_cursor(params)
         caller = require_caller()
         shown = [shelf.shown("uriTemplate") for shelf, _ in self._open_to(caller) if shelf.field]
+        shown += [_shown(one, "uriTemplate") for one in self._own(caller) if one.is_template]
         if self._offer.catalogue.may(caller, GET_TASK):
             shown.append({"uriTemplate": _TASK, "name": "task", "title": "How a task stands", "mimeType": _JSON})
         return {"resourceTemplates": shown}
@@ -97,12 +100,11 @@ class Resources:
         """Read one."""
         uri = str(params.uri)
         try:
-            text = await self._text(require_caller(), uri)
+            return {"contents": [await self._contents(require_caller(), uri)]}
         except (NotFound, InvalidInput):
             # One that is another tenant's, or that nobody could have, looks like one that is not there.
             code = INVALID_PARAMS if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else _NOT_FOUND
             raise MCPError(code, "Resource not found", {"uri": uri[:500]}) from None
-        return {"contents": [{"uri": uri, "mimeType": _JSON, "text": text}]}
 
     async def complete(self, ctx: Context, params: CompleteRequestParams) -> Json:
         """The ids of recent tasks that begin as the client has begun; of everything else nobody can know more."""
@@ -114,6 +116,15 @@ class Resources:
             ids = [str(task.id) for task in found]
             values = [task_id for task_id in ids if task_id.startswith(params.argument.value)]
         return {"completion": {"values": values, "hasMore": False}}
+
+    async def _contents(self, caller: Caller, uri: str) -> Json:
+        own = next((one for one in self._own(caller) if one.has(uri)), None)
+        if own is None:
+            return {"uri": uri, "mimeType": _JSON, "text": await self._text(caller, uri)}
+        await self._offer.gate.enter(READ_AGENT, caller)
+        found = await own.read(uri, caller)
+        inside = {"text": found.data} if isinstance(found.data, str) else {"blob": found.base64}
+        return {"uri": uri, "mimeType": found.mime, **inside}
 
     async def _text(self, caller: Caller, uri: str) -> str:
         match = _URI.fullmatch(uri)
@@ -134,5 +145,16 @@ class Resources:
         given = read_arguments(operation.input, {shelf.field: ref} if shelf.field else {})
         return (await self._offer.gate.run(operation, caller, given)).model_dump_json()
 
+    def _own(self, caller: Caller) -> "list[kit.Resource]":
+        """What the agent has for this caller."""
+        if not self._offer.resources or not self._offer.catalogue.may(caller, READ_AGENT):
+            return []
+        return [one for one in self._offer.resources if one.is_offered(caller)]
+
     def _open_to(self, caller: Caller) -> "list[tuple[Shelf, AnyOperation]]":
         return [pair for pair in self._shelves.values() if self._offer.catalogue.may(caller, pair[1])]
+
+
+def _shown(resource: kit.Resource, key: str) -> Json:
+    shown = {key: resource.uri, "name": resource.name, "mimeType": resource.mime}
+    return shown | {"description": resource.description} if resource.description else shown

@@ -1,6 +1,5 @@
 """The SDK's server with our answers in it. Importing this needs the extra `mcp`, and costs 19 MB: see `door`."""
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from mcp.server.caching import CacheableMethod, CacheHint
@@ -12,7 +11,7 @@ from mcp_types import CallToolRequestParams, PaginatedRequestParams
 from dragoman import __version__
 from dragoman.doors.mcp.calls import call_operation
 from dragoman.doors.mcp.catalogue import OperationTool
-from dragoman.doors.mcp.extension import TasksExtension, declares_tasks
+from dragoman.doors.mcp.extension import TasksExtension, abilities
 from dragoman.doors.mcp.methods import Context, add, listener, refuse_cursor, require_caller
 from dragoman.doors.mcp.offer import Offer
 from dragoman.doors.mcp.prompts import Prompts
@@ -45,9 +44,8 @@ def build_server(offer: Offer) -> "Server[Any]":
         title="Dragoman",
         instructions=_ABOUT,
         cache_hints={**dict.fromkeys(_CACHED, _PRIVATE), "resources/read": CacheHint(ttl_ms=0, scope="private")},
-        # No argument of a tool is mirrored in a header, so there is nothing to compare; without this, every call would
-        # list all tools first.
-        get_tool_input_schema=_no_schema,
+        # For arguments that are mirrored in headers; without this, every call would list all tools first.
+        get_tool_input_schema=offer.catalogue.find_mirrored,
     )
     # Spans are made by our own edge and gate, so the SDK's own are left out.
     server.middleware[:] = [_sealed_state(offer.state_key)]
@@ -74,17 +72,13 @@ class Tools:
     async def call(self, ctx: Context, params: CallToolRequestParams) -> Json:
         """Call one."""
         tool = self._offer.catalogue.find(params.name)
-        if tool is None:
+        if tool is None or not tool.is_offered(require_caller()):
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name[:200]}")
-        if isinstance(tool, OperationTool) and not (tool.operation.long and declares_tasks(ctx)):
+        if isinstance(tool, OperationTool) and not (tool.operation.long and "task" in abilities(ctx)):
             given, meta = params.arguments or {}, dict[str, Any](ctx.meta or {})
             progress = listener(ctx)
             return await call_operation(self._offer, require_caller(), tool, given, meta=meta, progress=progress)
         return await self._task_tools.call(ctx, tool, params)
-
-
-def _no_schema(_: str) -> Mapping[str, Any] | None:
-    return None
 
 
 def _sealed_state(key: bytes) -> RequestStateBoundary:

@@ -12,10 +12,11 @@ from dragoman.arguments import check_values, read_arguments
 from dragoman.context import Caller
 from dragoman.doors.mcp.calls import KEY_META, read_key
 from dragoman.doors.mcp.catalogue import AgentTool, AnyTool, OperationTool, SkillTool
-from dragoman.doors.mcp.extension import declares_tasks, takes_questions
+from dragoman.doors.mcp.extension import abilities, require
 from dragoman.doors.mcp.methods import Context, listener, require_caller
 from dragoman.doors.mcp.offer import Offer
-from dragoman.doors.mcp.tasks_wire import ANSWER, answer_parts, input_requests, task_json, task_result
+from dragoman.doors.mcp.questions import Asking
+from dragoman.doors.mcp.tasks_wire import spoken, task_json, task_result
 from dragoman.doors.mcp.wire import INVALID_PARAMS, Json, failed
 from dragoman.errors import DragomanError, InvalidInput
 from dragoman.infra.ids import new_text_id
@@ -63,44 +64,53 @@ class TaskTools:
 
     async def call(self, ctx: Context, tool: AnyTool, params: CallToolRequestParams) -> Json:
         """Begin a task, or go on with one."""
-        caller = require_caller()
+        caller, able = require_caller(), abilities(ctx)
+        if isinstance(tool, AgentTool):
+            require(ctx, tool.tool.needs)
+        responses = _responses(params)
+        as_task = "task" in able and not _only_reads(tool) and not (_asks_first(tool) and params.request_state is None)
         try:
             if not isinstance(tool, OperationTool):  # whether an operation may be run is found out when it is
                 await self._offer.gate.enter(SEND_MESSAGE, caller)
-            incoming = self._answer(params) or _begin(tool, dict(params.arguments or {}), dict(ctx.meta or {}))
-            as_task = declares_tasks(ctx) and not _only_reads(tool)
-            task = await self._send(ctx, caller, incoming, as_task=as_task)
-        except (TaskBusy, TaskClosed) as error:
             if params.request_state is not None:
-                raise MCPError(INVALID_PARAMS, "this requestState was used", {"reason": "used_request_state"}) from None
-            return failed(error)
+                task = await self._go_on(ctx, caller, params.request_state, responses, as_task=as_task)
+            else:
+                incoming = _begin(tool, dict(params.arguments or {}), dict(ctx.meta or {}))
+                task = await self._send(ctx, caller, incoming, as_task=as_task)
+                # A client may answer before it is asked, if it knows what is asked.
+                while not as_task and (parts := _in_advance(task, responses)) is not None:
+                    task = await self._send(ctx, caller, _reply(task, parts), as_task=False)
         except DragomanError as error:
             return failed(error)
         if as_task:
             return {"resultType": "task"} | task_json(task)
-        if task.state is State.INPUT_REQUIRED and takes_questions(ctx):
+        asked = _asking(task).requests(able) if task.state is State.INPUT_REQUIRED else {}
+        if asked:
             state = f"{task.id} {task.seq}"
-            return {"resultType": "input_required", "inputRequests": input_requests(task), "requestState": state}
+            return {"resultType": "input_required", "inputRequests": asked, "requestState": state}
         return task_result(task)
 
-    def _answer(self, params: CallToolRequestParams) -> Incoming | None:
-        """The answer to what a task asked, when this call repeats one that was answered with a question."""
-        if params.request_state is None:
-            return None
-        task_id, _, seq = params.request_state.partition(" ")
-        answers: dict[str, Any] = dict(params.input_responses or {})
-        answer = answers.get(f"{ANSWER}-{seq}")
-        if answer is None or getattr(answer, "action", None) != "accept":
-            raise InvalidInput.of("inputResponses", "must hold an accepted answer to what was asked")
-        return Incoming(
-            message={
-                "id": new_text_id(),
-                "role": "user",
-                "parts": answer_parts(getattr(answer, "content", None) or {}),
-            },
-            task_ref=task_id,
-            seen=int(seq),
-        )
+    async def _go_on(
+        self, ctx: Context, caller: Caller, request_state: str, responses: dict[str, Json], *, as_task: bool
+    ) -> Task:
+        """The task after the answers; as it was where they answer nothing, so that it is asked again.
+
+        Raises:
+            MCPError: what was asked then has been answered.
+        """
+        task_id, _, seq = request_state.partition(" ")
+        task = await self._offer.tasks.get(caller, task_id)
+        if task.seq != int(seq) or task.state is not State.INPUT_REQUIRED:
+            raise _used()
+        if _asking(task).declined(responses):
+            return await self._offer.tasks.cancel(caller, task_id)
+        parts = _asking(task).read(responses)
+        if parts is None:
+            return task
+        try:
+            return await self._send(ctx, caller, _reply(task, parts), as_task=as_task)
+        except (TaskBusy, TaskClosed):
+            raise _used() from None
 
     async def _send(self, ctx: Context, caller: Caller, incoming: Incoming, *, as_task: bool) -> Task:
         tasks, tell = self._offer.tasks, listener(ctx)
@@ -114,6 +124,40 @@ class TaskTools:
                 if happening is not None and happening.body["kind"] == "progress":
                     await tell(happening.body["text"], happening.body.get("percent"))
         return await tasks.get(caller, str(task.id))
+
+
+def _used() -> MCPError:
+    return MCPError(INVALID_PARAMS, "this requestState was used", {"reason": "used_request_state"})
+
+
+def _asking(task: Task) -> Asking:
+    return Asking.of(task, spoken(task), lasting=False)
+
+
+def _in_advance(task: Task, responses: dict[str, Json]) -> list[Json] | None:
+    """Answers to what the task asks that came with the call; each is used once."""
+    if task.state is not State.INPUT_REQUIRED:
+        return None
+    asking = _asking(task)
+    parts = asking.read(responses)
+    for key in asking.questions:
+        responses.pop(key, None)
+    return parts
+
+
+def _reply(task: Task, parts: list[Json]) -> Incoming:
+    message = {"id": new_text_id(), "role": "user", "parts": parts}
+    return Incoming(message=message, task_ref=str(task.id), seen=task.seq)
+
+
+def _responses(params: CallToolRequestParams) -> dict[str, Json]:
+    given = params.input_responses or {}
+    return {key: one.model_dump(mode="json", by_alias=True, exclude_none=True) for key, one in given.items()}
+
+
+def _asks_first(tool: AnyTool) -> bool:
+    """Whether its client is asked before there is work to follow."""
+    return isinstance(tool, AgentTool) and bool(tool.tool.needs - {"task"})
 
 
 def _only_reads(tool: AnyTool) -> bool:

@@ -5,12 +5,13 @@ from typing import Any, Final, cast
 
 import orjson
 
+from dragoman.doors.mcp.content import content_of
+from dragoman.doors.mcp.questions import Asking
 from dragoman.doors.mcp.wire import INTERNAL_ERROR, Json, succeeded
 from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.models import Task
 
 POLL_MS: Final = 1000
-ANSWER: Final = "answer"
 _STATUS: Final[dict[State, str]] = {
     State.REQUESTED: "working",
     State.VALIDATED: "working",
@@ -28,13 +29,16 @@ _STATUS: Final[dict[State, str]] = {
 
 def task_result(task: Task) -> Json:
     """How the task stands, as the result of a tool; a task that ran a named tool has that tool's output."""
-    if (output := _output(task)) is not None:
-        return succeeded(orjson.dumps(output).decode(), output)
+    if (made := _made(task)) is not None:
+        output: Any = made[0].get("data")
+        if len(made) == 1 and made[0]["kind"] == "data" and isinstance(output, dict):
+            return succeeded(orjson.dumps(output).decode(), cast("Json", output))
+        return {"content": [content_of(part) for part in made], "isError": False}
     shown: Json = {"task_id": str(task.id), "state": task.state.value, "text": spoken(task), "artifacts": []}
     content: list[Json] = [{"type": "text", "text": shown["text"]}] if shown["text"] else []
     for artifact in task.artifacts:
         shown["artifacts"].append({"name": artifact["name"], "parts": artifact["parts"]})
-        content += [_content(part) for part in artifact["parts"]]
+        content += [content_of(part) for part in artifact["parts"]]
     if task.state is State.INPUT_REQUIRED:
         content.append({"type": "text", "text": f"To answer, call this tool again with task_id {task.id}."})
     error = _error(task)
@@ -71,29 +75,10 @@ def detailed_task_json(task: Task) -> Json:
         case "failed":
             shown["error"] = {"code": INTERNAL_ERROR, "message": (task.error or {}).get("message", "")}
         case "input_required":
-            shown["inputRequests"] = input_requests(task)
+            shown["inputRequests"] = Asking.of(task, spoken(task), lasting=True).requests()
         case _:
             pass
     return shown
-
-
-def input_requests(task: Task) -> Json:
-    """What the task asks. The number of its last event makes the key new with every question."""
-    schema = {"type": "object", "properties": {ANSWER: {"type": "string"}}, "required": [ANSWER]}
-    asked = {"mode": "form", "message": spoken(task) or "What is the answer?", "requestedSchema": schema}
-    return {input_key(task): {"method": "elicitation/create", "params": asked}}
-
-
-def input_key(task: Task) -> str:
-    """Under which the answer must come."""
-    return f"{ANSWER}-{task.seq}"
-
-
-def answer_parts(content: Json) -> list[Json]:
-    """What an answer says, as parts of a message: the words, or all that was filled in."""
-    if set(content) == {ANSWER} and isinstance(content[ANSWER], str):
-        return [{"kind": "text", "text": content[ANSWER]}]
-    return [{"kind": "data", "data": content}]
 
 
 def spoken(task: Task) -> str:
@@ -116,41 +101,18 @@ def _error(task: Task) -> Json | None:
     return unknown | (task.error or {})
 
 
-def _output(task: Task) -> Json | None:
-    """What came of the tool that the first message names, when it is an object."""
+def _made(task: Task) -> list[Json] | None:
+    """What came of the tool that the first message names."""
     parts: list[Json] = task.history[0]["parts"] if task.history else []
     named = next((part["data"].get("tool") for part in parts if isinstance(part.get("data"), dict)), None)
     made = task.artifacts[0] if task.state is State.SUCCEEDED and len(task.artifacts) == 1 else None
     if named is None or made is None or made["name"] != named:
         return None
-    output: Any = made["parts"][0].get("data")
-    return cast("Json", output) if isinstance(output, dict) else None
+    return cast("list[Json]", made["parts"]) or None
 
 
 def _crashed(task: Task) -> bool:
     return task.state in (State.FAILED, State.DEAD_LETTER) and (task.error or {}).get("code") == "INTERNAL_ERROR"
-
-
-def _content(part: Json) -> Json:
-    match part["kind"]:
-        case "text":
-            return {"type": "text", "text": part["text"]}
-        case "file":
-            return _file(part)
-        case _:
-            data: Any = part.get("data", part)
-            return {"type": "text", "text": data if isinstance(data, str) else orjson.dumps(data).decode()}
-
-
-def _file(part: Json) -> Json:
-    mime: str = part["mime"]
-    name: Any = part.get("name") or "file"
-    if part.get("uri") is not None:
-        return {"type": "resource_link", "uri": part["uri"], "name": name, "mimeType": mime}
-    if mime.startswith(("image/", "audio/")):
-        return {"type": mime.partition("/")[0], "data": part["data"], "mimeType": mime}
-    inner = {"uri": f"dragoman://file/{name}", "mimeType": mime, "blob": part["data"]}
-    return {"type": "resource", "resource": inner}
 
 
 def _time(at: datetime) -> str:

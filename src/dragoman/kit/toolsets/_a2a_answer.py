@@ -6,7 +6,8 @@ from pydantic import JsonValue
 
 from dragoman.kit._artifact import Artifact
 from dragoman.kit._content import Content, FilePart
-from dragoman.kit._results import AuthRequired, Completed, InputRequired, OnInputResult, SkillSlot
+from dragoman.kit._results import AuthRequired, Completed, InputRequired, OnInputResult
+from dragoman.kit._slot import SkillSlot
 
 _UNSAID = "The other agent needs something more."
 

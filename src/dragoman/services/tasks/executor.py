@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from dragoman import kit
 from dragoman.context import progress_to, within_task
 from dragoman.errors import InvalidInput
+from dragoman.infra.ids import new_text_id
 from dragoman.infra.telemetry import TaskMetrics
 from dragoman.services.tasks.drafts import Drafts
 from dragoman.services.tasks.errors import ArtifactTooLarge, StateTooLarge
@@ -73,7 +74,7 @@ class TaskExecutor:
         with progress_to(progress):
             output = await self._tools.run(job.caller, name, arguments, key=key)
         if len(orjson.dumps(output)) > self._artifact_bytes:
-            return _outcome(_too_large(self._artifact_bytes, _skill(name)), {})
+            return _outcome(_too_large(self._artifact_bytes, _skill(name)), {}, job.slot)
         artifact = {"id": name, "name": name, "parts": [{"kind": "data", "data": output}]}
         return Outcome(State.SUCCEEDED, skill=_skill(name), artifacts=[artifact])
 
@@ -95,7 +96,7 @@ class TaskExecutor:
             llm=agent.llm,
             instructions=agent.instructions,
             thread=await self._thread(job),
-            slot=kit.SkillSlot(job.slot["value"]) if job.slot else None,
+            slot=kit.SkillSlot.load(job.slot) if job.slot else None,
             caller=job.caller,
         )
         turn = await kit.take_turn(agent, ctx, content, skill_id=job.skill)
@@ -104,7 +105,7 @@ class TaskExecutor:
         drafts = ports.drafts
         if _size(turn.result, drafts) > self._artifact_bytes:
             turn = _too_large(self._artifact_bytes, turn.skill_id)
-        return _outcome(turn, drafts)
+        return _outcome(turn, drafts, job.slot)
 
     async def _thread(self, job: Job) -> kit.Thread:
         if job.fresh:
@@ -204,7 +205,7 @@ class _Ports:
         return self._job.caller.tenant
 
 
-def _outcome(turn: kit.Turn, drafts: dict[str, kit.Artifact]) -> Outcome:
+def _outcome(turn: kit.Turn, drafts: dict[str, kit.Artifact], waited: Json | None) -> Outcome:
     match turn.result:
         case kit.Completed(message=message, artifacts=artifacts):
             made = drafts | {artifact.name: artifact for artifact in artifacts}
@@ -217,7 +218,9 @@ def _outcome(turn: kit.Turn, drafts: dict[str, kit.Artifact]) -> Outcome:
             )
         case kit.InputRequired(message=message, slot=slot):
             auth = isinstance(turn.result, kit.AuthRequired)
-            kept: Json = {"value": slot.value} | ({"auth": True} if auth else {})
+            kept: Json = slot.dump() | ({"auth": True} if auth else {})
+            if slot.asks:
+                kept["asking"] = _asking(slot, waited)
             return Outcome(State.INPUT_REQUIRED, turn.skill_id, _parts(message), slot=kept, auth=auth)
         case kit.Reply(message=message):
             return Outcome(State.SUCCEEDED, turn.skill_id, _parts(message), reply=True)
@@ -243,11 +246,18 @@ def _size(result: kit.OnRequestResult, drafts: dict[str, kit.Artifact]) -> int:
             made = drafts | {artifact.name: artifact for artifact in artifacts}
             return sum(one.size_bytes for one in made.values()) + (message.size_bytes if message is not None else 0)
         case kit.InputRequired(message=message, slot=slot):
-            return message.size_bytes + len(orjson.dumps(slot.value))
+            return message.size_bytes + len(orjson.dumps(slot.dump()))
         case kit.Reply(message=message):
             return message.size_bytes
         case kit.Failed(error=words) | kit.Rejected(reason=words):
             return len(words)
+
+
+def _asking(slot: kit.SkillSlot, waited: Json | None) -> str:
+    """What tells this question from all others of the task; what is left of one is still the same question."""
+    before = waited or {}
+    left = slot.answers and set(slot.asks) < set(before.get("asks", ()))
+    return before["asking"] if left else new_text_id()[-12:]
 
 
 def _skill(tool: str) -> str:

@@ -25,7 +25,7 @@ class Task:
 
     A message is `{id, role: user|agent, parts, metadata?, key?}` (the key is its sender's idempotency key), an artifact
     `{id, name, description?, parts}`; a part is one of kit's. The error is `{code, message, details}`, the slot of a
-    task that waits `{value, auth?}`.
+    task that waits `{value, auth?, asks?, answers?, asking?}`: kit's, and an id for what is asked.
     """
 
     tenant_id: UUID
