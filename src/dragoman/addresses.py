@@ -6,6 +6,7 @@ from dragoman.operations import AnyOperation
 from dragoman.services.approvals import operations as approvals
 from dragoman.services.audit import operations as audit
 from dragoman.services.contracts import operations as contracts
+from dragoman.services.delegation import operations as task
 from dragoman.services.delegation import operations_workers as workers
 from dragoman.services.governance import operations as governance
 from dragoman.services.knowledge import operations as knowledge
@@ -107,4 +108,14 @@ BINDINGS = (
     Binding("GET", "/api/approvals/{approval_id}", approvals.SHOW),
     Binding("POST", "/api/approvals/{approval_id}/decide", approvals.DECIDE_ONE),
     Binding("POST", "/api/approvals/{approval_id}/withdraw", approvals.WITHDRAW),
+    Binding("POST", "/api/tasks", task.SUBMIT, 201),
+    Binding("GET", "/api/tasks", task.LIST),
+    Binding("POST", "/api/tasks/retry", task.RETRY_MANY),
+    Binding("POST", "/api/tasks/cancel", task.CANCEL_MANY),
+    Binding("GET", "/api/tasks/{task_id}", task.STATUS),
+    Binding("GET", "/api/tasks/{task_id}/events", task.EVENTS),
+    Binding("POST", "/api/tasks/{task_id}/retry", task.RETRY),
+    Binding("POST", "/api/tasks/{task_id}/cancel", task.CANCEL),
+    Binding("POST", "/api/tasks/{task_id}/input", task.PROVIDE_INPUT),
+    Binding("POST", "/api/tasks/{task_id}/transition", task.TRANSITION),
 )

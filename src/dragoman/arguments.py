@@ -59,10 +59,14 @@ def check_values(values: dict[str, Any]) -> None:
                 waiting.extend((field, item) for item in inner.values())
 
 
-def invalid(error: ValidationError) -> InvalidInput:
-    """Every complaint, up to a reasonable number, each with its field and what was expected."""
+def invalid(error: ValidationError, *, within: str | None = None) -> InvalidInput:
+    """Every complaint, up to a reasonable number, each with its field and what was expected.
+
+    What was checked by itself may be `within` something, which then stands before every field.
+    """
     complaints: list[FieldError] = []
     for item in error.errors(include_url=False, include_context=False, include_input=False)[:MOST_FIELDS]:
-        field = ".".join(str(part)[:100] for part in item["loc"]) or "body"
+        place = (within, *item["loc"]) if within is not None else item["loc"]
+        field = ".".join(str(part)[:100] for part in place) or "body"
         complaints.append(FieldError(field=field, message=item["msg"].removeprefix("Value error, ")))
     return InvalidInput(complaints)

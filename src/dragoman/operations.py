@@ -88,7 +88,8 @@ class Operation(Generic[I, O]):
     """One thing Dragoman can do: `noun.verb`, its models, and what it takes to be allowed.
 
     A `long` write holds no transaction while it runs: it opens its own, can be repeated from any point, and its key and
-    its audit record are written when it is done. Operations of several nouns may be `part_of` one skill.
+    its audit record are written when it is done. A `recorded` write commits its key, its rows and its record by itself,
+    together with those of others that come at the same moment. Operations of several nouns may be `part_of` one skill.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Operation(Generic[I, O]):
     rate_class: RateClass = RateClass.WORK
     sensitive: bool = False
     long: bool = False
+    recorded: bool = False
     part_of: str = ""
     description: str = ""
     example: dict[str, Any] = field(default_factory=dict[str, Any])

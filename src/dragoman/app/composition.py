@@ -12,6 +12,7 @@ from dragoman import __version__
 from dragoman.addresses import BINDINGS
 from dragoman.app.approvals import ApprovalCore, build_approvals
 from dragoman.app.contracts import build_contracts
+from dragoman.app.delegation import GatedDelegations, build_delegation, interim, load_workers
 from dragoman.app.governance import bind_governance
 from dragoman.app.knowledge import KnowledgeCore, build_knowledge
 from dragoman.app.mcp import build_mcp
@@ -202,9 +203,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     core_db = Database(addresses.database_url, role=CORE_ROLE, size=6)
 
     directory = Directory(db)
-    copies = RevocationCopies(directory)
-    limiter = Limiter(addresses.redis_url, revocations=copies, share=settings.workers)
-    copies.limiter = limiter
+    copies, limiter = _limiter(settings, addresses, directory)
     admission = Admission(limiter, _quotas(settings), metrics=metrics, security=security)
 
     issuer = None if settings.external_issuer else make_issuer(settings, keyring)
@@ -212,7 +211,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
 
     handlers = Handlers()
     _bind_tenancy(handlers, db, copies, keyring, issuer)
-    sealer, trail = _bind_audit(settings, handlers, db, core_db, keyring)
+    sealer, trail, core_trail = _bind_audit(settings, handlers, db, core_db, keyring)
     memory = build_memory(settings, handlers, db, core_db)
     authority = Authority.open(settings.policy_dir)
     knowledge = build_knowledge(settings, handlers, db, core_db, memory.embedder, authority)
@@ -220,13 +219,17 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     approvals = build_approvals(handlers, db, core_db, library)
     contracts = build_contracts(settings, handlers, db, CertificateAuthority(keyring.signing))
     vault = Vault(keyring.vault)
-    build_registry(settings, handlers, db, vault, built_in=(contracts.worker,))
+    workers = [contracts.worker, *load_workers(settings.tasks.workers)]
+    registry = build_registry(settings, handlers, db, vault, built_in=workers)
+    deciders = interim(registry, contracts.resources)
+    delegation = build_delegation(settings, handlers, (db, core_db), core_trail, deciders, metrics.tasks)
 
     guards = Guards(admission=admission, authority=authority, keys=IdempotencyKeys(db), trail=trail)
     gate = Gate(handlers, guards, Watch(metrics, security, tracer), db)
     tools = GateTools(gate, handlers)
     a2a = A2aEcosystem(SessionContexts(handlers, authority.permits), tools)
-    tasks = build_tasks(settings, db, core_db, addresses.database_url, tools, metrics.tasks, a2a)
+    delegations = GatedDelegations(delegation, gate)
+    tasks = build_tasks(settings, db, core_db, addresses.database_url, tools, metrics.tasks, a2a, delegations)
     push = build_push(settings, db, core_db, tasks, vault, metrics.push)
     calls = _a2a_calls(settings, gate, tasks, push, tools, authority, CardSigner(keyring.card), grpc_port)
     health = Health(version=__version__, metrics=metrics, breakers=breakers.states)
@@ -258,6 +261,16 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
 
 def _openapi() -> dict[str, Any]:
     return build_openapi(BINDINGS, version=__version__, site=SITE_PATHS, carried=CARRIED_PATHS)
+
+
+def _limiter(settings: Settings, addresses: Addresses, directory: Directory) -> tuple[RevocationCopies, Limiter]:
+    copies = RevocationCopies(directory)
+    copies.limiter = Limiter(addresses.redis_url, revocations=copies, share=settings.workers)
+    return copies, copies.limiter
+
+
+def _trail(db: Database, keyring: Keyring, sealer: Sealer) -> AuditTrail:
+    return AuditTrail(AuditStore(db), db, mac_key=keyring.audit_mac, new_id=new_id, wake=sealer.wake)
 
 
 def _authenticator(
@@ -376,7 +389,7 @@ def _bind_tenancy(
 
 def _bind_audit(
     settings: Settings, handlers: Handlers, db: Database, core_db: Database, keyring: Keyring
-) -> tuple[Sealer, AuditTrail]:
+) -> tuple[Sealer, AuditTrail, AuditTrail]:
     heads_file = settings.data_dir / "audit" / "heads.jsonl"
     sealer = Sealer(SealStore(core_db), key=keyring.audit, heads_file=heads_file, mac_key=keyring.audit_mac)
     audit = AuditService(
@@ -385,7 +398,7 @@ def _bind_audit(
     handlers.add(audit_operations.LIST_RECORDS, audit.list_records)
     handlers.add(audit_operations.VERIFY_TRAIL, audit.verify)
     handlers.add(audit_operations.EXPORT_TRAIL, audit.export)
-    return sealer, AuditTrail(AuditStore(db), db, mac_key=keyring.audit_mac, new_id=new_id, wake=sealer.wake)
+    return sealer, _trail(db, keyring, sealer), _trail(core_db, keyring, sealer)
 
 
 def _quotas(settings: Settings) -> Quotas:

@@ -8,6 +8,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from dragoman import __version__, kit
+from dragoman.app.delegation import DelegationCore, GatedDelegations
 from dragoman.app.models import Models
 from dragoman.app.offers import offered
 from dragoman.app.tools import GateTools
@@ -40,6 +41,7 @@ class TaskCore:
     cleanup: Cleanup
     signals: Signals
     models: Models
+    delegation: DelegationCore
     jobs: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
     async def start(self) -> None:
@@ -50,12 +52,14 @@ class TaskCore:
             asyncio.create_task(self.signals.receive(self._heard, self.hub.wake_all)),
             asyncio.create_task(self.cleanup.run()),
         ]
+        await self.delegation.start()
 
     async def stop(self) -> None:
         """Give back what is unfinished."""
         for job in self.jobs:
             job.cancel()
         await asyncio.gather(*self.jobs, return_exceptions=True)
+        await self.delegation.stop()
         await self.runs.stop()
         await self.models.close()
 
@@ -63,8 +67,9 @@ class TaskCore:
         return [str(task_id) for task_id in await self.hub.take_nudges()]
 
     def _heard(self, names: Iterable[str]) -> None:
-        for name in names:
-            task_id = UUID(name)
+        heard = [UUID(name) for name in names]
+        self.delegation.heard(heard)
+        for task_id in heard:
             self.hub.wake(task_id)
             if self.runs.find(task_id) is not None:
                 check = asyncio.ensure_future(self.runs.look_at(task_id))
@@ -79,13 +84,15 @@ def build_tasks(
     tools: GateTools,
     metrics: TaskMetrics,
     sessions: Sessions,
+    delegations: GatedDelegations,
 ) -> TaskCore:
     """The task core, with the agent that the settings name."""
     agent = load_agent(settings.agent) if settings.agent else None
     keeping = Keeping(
         context=timedelta(seconds=settings.threads.context_ttl_s), thread=timedelta(seconds=settings.threads.ttl_s)
     )
-    core, store, threads, hub, worker = CoreStore(core_db, keeping), TaskStore(db), ThreadStore(db), Hub(), new_id()
+    core, store, threads, worker = CoreStore(core_db, keeping), TaskStore(db), ThreadStore(db), new_id()
+    hub = delegations.core.hub
     writer, keys = TaskWriter(core), KeyStore(db, core_db)
     models = Models(settings)
     served = models.given_to(served_agent(agent, tools))
@@ -111,15 +118,17 @@ def build_tasks(
     )
     runs = Runs(desk, max_attempts=settings.tasks.max_attempts, takes_over=settings.tasks.take_over)
     service = TaskService(
-        desk, runs, store=store, threads=threads, thread_bytes=settings.threads.max_bytes, sessions=sessions
-    )
+        desk, runs, store=store, threads=threads, thread_bytes=settings.threads.max_bytes, sessions=sessions,
+        delegations=delegations,
+    )  # fmt: skip
     cleanup = Cleanup(
         RetentionStore(core_db),
         metrics,
         every_s=settings.threads.cleanup_s,
         keep_tasks=timedelta(seconds=settings.tasks.retention_s),
     )
-    return TaskCore(service, agent, runs, hub, cleanup, Signals(url, _CHANNEL), models)
+    delegations.core.steering.conversations = service
+    return TaskCore(service, agent, runs, hub, cleanup, Signals(url, _CHANNEL), models, delegations.core)
 
 
 def served_agent(agent: kit.Agent | None, tools: GateTools) -> kit.Agent:

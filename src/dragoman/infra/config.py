@@ -20,6 +20,7 @@ from dragoman.infra.values import (
     PostgresUrl,
     ReadableFile,
     RedisUrl,
+    Words,
 )
 
 PREFIX = "DRAGOMAN_"
@@ -87,6 +88,14 @@ class Tasks(Section):
     max_artifact_bytes: int = Field(
         10_485_760, ge=1024, description="The most that a task may make: its artifacts, and what it says with them."
     )
+    workers: Words = Field(
+        default_factory=list[str],
+        description="Workers of your own, each as module:name, with commas between them; see docs/delegation.md.",
+    )
+    retry_base_s: float = Field(
+        1, gt=0, description="Rest after the first failed attempt at a delegated task; each later one is twice as long."
+    )
+    retry_max_s: float = Field(60, gt=0, description="The longest rest between two attempts at a delegated task.")
     take_over: bool = Field(
         default=True, description="Run tasks that are due or were left by others; `serve --no-worker` turns it off."
     )

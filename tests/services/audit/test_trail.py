@@ -144,7 +144,7 @@ def test_neither_role_may_change_or_remove_what_is_recorded(server: Server, role
         ("dragoman_app", "INSERT INTO audit_heads (tenant_id, seq) SELECT NULL, 1"),
         ("dragoman_app", "INSERT INTO audit_records (tenant_id, xid) SELECT NULL, '3'"),
         ("dragoman_app", "UPDATE audit_watermark SET xid = '9'"),
-        ("dragoman_core", "INSERT INTO audit_records (tenant_id) SELECT NULL"),
+        ("dragoman_core", "INSERT INTO audit_records (tenant_id, xid) SELECT NULL, '3'"),
     ],
 )
 def test_each_role_adds_only_what_is_its_own(server: Server, role: str, statement: str) -> None:

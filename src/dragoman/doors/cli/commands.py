@@ -72,6 +72,7 @@ def create(programs: Programs) -> Root:
         "template": Entry(_WORK, "What contracts are drafted from.", _noun("template")),
         "capability": Entry(_WORK, "Which worker may perform which action.", _capability),
         "approval": Entry(_WORK, "What waits for consent, and consenting to it.", _approval),
+        "task": Entry(_WORK, "Actions that were handed over, and every other task.", _noun("task")),
         "bench": Entry(_PROOF, "Measure how well a running server does.", _bench),
         "audit": Entry(_PROOF, "Who did what, provably.", _audit),
     }

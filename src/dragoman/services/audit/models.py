@@ -37,6 +37,7 @@ class AuditRecord(Output):
     policy: str | None = None
     code: str | None = None
     reason: str | None = None
+    details: dict[str, str | int] | None = Field(None, description="What else a step of a task is told by.")
 
 
 class ListRecords(ListInput):

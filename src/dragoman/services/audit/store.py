@@ -16,6 +16,10 @@ _BEFORE_ALL = UUID(int=0)
 ADD: LiteralString = """
 INSERT INTO audit_records (tenant_id, id, at, operation, outcome, subject, body, mac)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"""
+ADD_ALL: LiteralString = """
+INSERT INTO audit_records (tenant_id, id, at, operation, outcome, subject, body, mac)
+SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[], $7::bytea[],
+                     $8::bytea[])"""
 # Ids sort by time: a range of them spares the rows outside the wanted time, and `at` is exact.
 LIST: LiteralString = """
 SELECT r.id, r.at, r.operation, r.outcome, r.subject, r.body, l.seq FROM audit_records r
@@ -123,6 +127,12 @@ class AuditStore:
         """One record, in whatever unit of work is open."""
         columns = (shown.at, shown.operation, shown.outcome, shown.subject)
         await self._db.execute(scope, ADD, scope.tenant, record_id, *columns, body, mac)
+
+    async def add_all(self, scope: Scope, rows: Sequence[tuple[UUID, UUID, Shown, bytes, bytes]]) -> None:
+        """Records of several tenants: tenant, id, what is shown, body, mac; in whatever unit of work is open."""
+        tenants, ids, seen, bodies, macs = zip(*rows, strict=True)
+        columns = zip(*((one.at, one.operation, one.outcome, one.subject) for one in seen), strict=True)
+        await self._db.execute(scope, ADD_ALL, tenants, ids, *columns, bodies, macs)
 
     async def page(self, scope: Scope, limit: int, ids: tuple[UUID, UUID], *filters: Any) -> Sequence[Any]:
         """Newest first, with ids between the two; filters: operation, subject, outcome, since, until."""

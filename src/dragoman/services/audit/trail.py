@@ -1,7 +1,7 @@
 """Writing the trail: a record goes into the database with what it records, or not at all."""
 
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
@@ -16,7 +16,7 @@ from dragoman.services.audit.store import AuditStore, Shown
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What the gate knows when an operation ends."""
+    """What is known when an operation ends, or a step of a task; the details are words and whole numbers."""
 
     operation: str
     outcome: Outcome
@@ -25,6 +25,11 @@ class Entry:
     policy: str | None = None
     code: str | None = None
     reason: str | None = None
+    details: Mapping[str, str | int] | None = None
+
+
+# A record as it is stored: tenant, id, what is shown of it, body, mac.
+Line = tuple[UUID, UUID, Shown, bytes, bytes]
 
 
 class AuditTrail:
@@ -41,9 +46,19 @@ class AuditTrail:
 
     async def add(self, scope: Scope, caller: Caller, entry: Entry) -> None:
         """Record it in the open unit of work; the sealer is woken once that commits."""
+        _, record_id, seen, body, mac = self.write(caller, entry)
+        await self._store.add(scope, record_id, seen, body, mac)
+        await self._db.after_commit(self._wake_sealer)
+
+    def write(self, caller: Caller, entry: Entry) -> Line:
+        """A record of what this request does, to be added with others when it is done."""
         record_id = self._new_id()
         body = encode(record_id, caller, entry)
-        await self._store.add(scope, record_id, shown(body), body, hmac.digest(self._mac_key, body, "sha256"))
+        return caller.tenant, record_id, shown(body), body, hmac.digest(self._mac_key, body, "sha256")
+
+    async def add_all(self, scope: Scope, lines: Sequence[Line]) -> None:
+        """Record many at once, of whichever tenants, in the open unit of work of a core that sees them all."""
+        await self._store.add_all(scope, lines)
         await self._db.after_commit(self._wake_sealer)
 
     async def _wake_sealer(self) -> None:
@@ -72,6 +87,7 @@ def encode(record_id: UUID, caller: Caller, entry: Entry) -> bytes:
         "policy": entry.policy,
         "code": entry.code,
         "reason": entry.reason,
+        "details": dict(entry.details) if entry.details else None,
     }
     given = {key: value for key, value in fields.items() if value is not None}
     try:

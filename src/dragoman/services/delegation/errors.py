@@ -1,5 +1,6 @@
 """What can go wrong when a task is handed over."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from dragoman.errors import Conflict, DragomanError, Forbidden, Kind, NotFound
@@ -90,3 +91,19 @@ class NotDeclared(Conflict):
 
     def __init__(self, worker: str, action: str) -> None:
         super().__init__(f"the worker {worker!r} does not declare {action}", reason="NOT_DECLARED", action=action)
+
+
+class Superseded(Conflict):
+    """Another attempt has the task: whatever this one does counts for nothing."""
+
+    def __init__(self) -> None:
+        super().__init__("another attempt has the task", reason="SUPERSEDED")
+
+
+class WaitsForApproval(Conflict):
+    """What the task waits for are approvals, which are decided for themselves."""
+
+    def __init__(self, approvals: Sequence[str]) -> None:
+        super().__init__(
+            "the task waits for approvals; decide these", reason="WAITS_FOR_APPROVAL", approvals=list(approvals)
+        )

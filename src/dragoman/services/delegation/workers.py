@@ -96,8 +96,9 @@ class Assignment:
 
     `caller` is who submitted it, as they were then; `input` is what the capability's model made of the envelope's.
     `task_id` is the canonical task, whichever run this is. Words on how far it is go through `report_progress`.
-    `answers` are all that was given so far to what the worker asked by `InputNeeded`, in order. `cancelled` tells, when
-    the work is stopped, whether somebody cancelled the task or merely this attempt ends.
+    A worker that needs to know something raises `InputNeeded`: the task parks, and is tried again with all that was
+    said in `answers`, oldest first. `cancelled` tells, when the work is stopped, whether somebody cancelled the task or
+    merely this attempt ends.
     """
 
     caller: Caller

@@ -57,6 +57,11 @@ class Task:
         return self.state in TERMINAL
 
     @property
+    def delegated(self) -> bool:
+        """Whether it was handed over in an envelope; else it is a turn of a conversation."""
+        return "action" in self.metadata
+
+    @property
     def wants_auth(self) -> bool:
         """Whether what it waits for is an authorization."""
         return self.state is State.INPUT_REQUIRED and bool((self.slot or {}).get("auth"))

@@ -2,9 +2,11 @@
 
 from collections.abc import AsyncGenerator
 from typing import Any, Protocol
+from uuid import UUID
 
 from dragoman.context import Caller
-from dragoman.services.tasks.models import Happening, Incoming, Reply, Task, Wanted
+from dragoman.errors import DragomanError
+from dragoman.services.tasks.models import Happening, Incoming, Json, Reply, Task, Wanted
 
 
 class Tasks(Protocol):
@@ -38,6 +40,34 @@ class Tasks(Protocol):
         self, caller: Caller, task: Task, after: int, *, beat_s: float | None = None
     ) -> AsyncGenerator[Happening | None]:
         """What happens to a task."""
+        ...
+
+
+class Delegations(Protocol):
+    """Takes actions that are handed over in a message, and what is said to their tasks later."""
+
+    def find_arguments(self, message: Json) -> Any | None:
+        """The arguments of the hand-over that a message is, or None when it is none."""
+        ...
+
+    async def submit(self, caller: Caller, arguments: Any, incoming: Incoming) -> tuple[UUID, bool]:
+        """The task that it became, and whether it had become that before.
+
+        Raises:
+            DragomanError: a guard refused it, and nothing is queued.
+        """
+        ...
+
+    def refuses(self, error: DragomanError) -> bool:
+        """Whether the error says that the action is not taken on, and not that it was asked for wrongly."""
+        ...
+
+    async def answer(self, caller: Caller, task: Task, incoming: Incoming) -> None:
+        """Go on with a task that was handed over and waits for somebody."""
+        ...
+
+    async def cancel(self, caller: Caller, task: Task) -> Task:
+        """End a task that was handed over."""
         ...
 
 

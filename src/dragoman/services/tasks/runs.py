@@ -51,7 +51,7 @@ class Desk:
 class Run:
     """One attempt at one task."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a run begins with, each by its name
         self,
         desk: Desk,
         task: Task,
@@ -62,8 +62,10 @@ class Run:
         fresh: bool,
         replies: bool,
         claim: KeyClaim | None,
+        outcome: Outcome | None,
     ) -> None:
         self._desk = desk
+        self._known_outcome = outcome
         self.task = task
         self._caller = caller
         self._message = message
@@ -150,7 +152,7 @@ class Run:
         if task.alias is not None or self._claim is not None:
             await self.store()  # the one who loses the race for an id or a key must not have done anything
         try:
-            outcome = await self._do(job)
+            outcome = self._known_outcome or await self._do(job)
         finally:
             self._outbox.close()
         if outcome.refused:
@@ -264,7 +266,7 @@ class Run:
 class Runs:
     """The runs of this process, and those it takes over from a dead one."""
 
-    def __init__(self, desk: Desk, *, max_attempts: int, takes_over: bool = True, beat_s: float = 1.5) -> None:
+    def __init__(self, desk: Desk, *, max_attempts: int, takes_over: bool = True, beat_s: float = 1.0) -> None:
         self._desk = desk
         self._max_attempts = max_attempts
         self._takes_over = takes_over
@@ -281,9 +283,15 @@ class Runs:
         fresh: bool = False,
         replies: bool = False,
         claim: KeyClaim | None = None,
+        outcome: Outcome | None = None,
     ) -> Run:
-        """Begin the work; a stored task is leased to this process already. With `replies` it may end without a task."""
-        run = Run(self._desk, task, caller, message, stored=stored, fresh=fresh, replies=replies, claim=claim)
+        """Begin the work; a stored task is leased to this process already. With `replies` it may end without a task.
+
+        Where the `outcome` is known already there is no work, and the task tells of it.
+        """
+        run = Run(
+            self._desk, task, caller, message, stored=stored, fresh=fresh, replies=replies, claim=claim, outcome=outcome
+        )
         self._running[task.id] = run
         run.work.add_done_callback(lambda _: self._ended(run))
         return run
@@ -312,7 +320,7 @@ class Runs:
         """Keep the leases, and look for work that is due or was left; runs until it is cancelled."""
         for beat in itertools.count():
             try:
-                await self._desk.core.heartbeat(self._desk.worker)
+                await self._desk.core.heartbeat(self._desk.worker, list(self._running))
                 if self._takes_over:
                     for task in await self._desk.core.claim(self._desk.worker, _CLAIM):
                         await self._take_over(task)

@@ -5,12 +5,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import orjson
 
 from dragoman.context import Caller
-from dragoman.errors import Conflict, IdempotencyConflict
+from dragoman.errors import Conflict, DragomanError, IdempotencyConflict, RateLimited, Unauthenticated
 from dragoman.infra.db import check_key
 from dragoman.infra.digests import digest_of
 from dragoman.services.tasks.drafts import Drafts
@@ -26,11 +26,12 @@ from dragoman.services.tasks.errors import (
 from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.models import KEY_NAMES, Event, Happening, Incoming, Json, Reply, Task, Wanted
 from dragoman.services.tasks.operations import SEND_MESSAGE
-from dragoman.services.tasks.ports import Sessions
+from dragoman.services.tasks.ports import Delegations, Sessions
 from dragoman.services.tasks.reader import TaskReader
-from dragoman.services.tasks.runs import Desk, Run, Runs, caller_json, status_event
+from dragoman.services.tasks.runs import Desk, Run, Runs, caller_json, failed, status_event
 from dragoman.services.tasks.store import Change, TaskStore, ThreadStore
 from dragoman.services.tasks.store_keys import KeyClaim
+from dragoman.services.tasks.work import Outcome
 
 _MOMENT_S = 0.2
 
@@ -49,8 +50,10 @@ class TaskService:
         threads: ThreadStore,
         thread_bytes: int,
         sessions: Sessions | None = None,
+        delegations: Delegations | None = None,
     ) -> None:
         self._desk = desk
+        self._delegations = delegations
         self._sessions = sessions
         self._runs = runs
         self._store = store
@@ -70,7 +73,8 @@ class TaskService:
         """
 
         async def work() -> Task:
-            return await self._waited(caller, incoming, await self._start(caller, incoming, replies=False))
+            begun = await self._start(caller, incoming, replies=False)
+            return await self._waited(caller, incoming, begun)
 
         return await self._once(caller, incoming, work)
 
@@ -78,9 +82,10 @@ class TaskService:
         """The same, for one who can do with a message: work that ends at once and needs no task gives a reply."""
 
         async def work() -> Task | Reply:
-            run = await self._start(caller, incoming, replies=incoming.wait_s != 0)
-            task = await self._waited(caller, incoming, run)
-            return task if run.reply is None else Reply(task.context_id, run.reply)
+            begun = await self._start(caller, incoming, replies=incoming.wait_s != 0)
+            task = await self._waited(caller, incoming, begun)
+            reply = begun.reply if isinstance(begun, Run) else None
+            return task if reply is None else Reply(task.context_id, reply)
 
         return await self._once(caller, incoming, work)
 
@@ -90,6 +95,8 @@ class TaskService:
 
     async def _followed(self, caller: Caller, incoming: Incoming) -> Task | Reply:
         run = await self._start(caller, incoming, replies=True)
+        if isinstance(run, Task):
+            return run
         if incoming.task_ref:
             return await self._stored(caller, run)
         task = run.as_born()
@@ -129,6 +136,8 @@ class TaskService:
             NotCancelable: it has ended already.
         """
         task = await self.get(caller, ref)
+        if task.delegated and self._delegations is not None:
+            return await self._delegations.cancel(caller, task)
         event = status_event(task, State.CANCELLED, reason=f"cancelled by {caller.subject}")
         change = Change(task.tenant_id, task.id, [event], state=State.CANCELLED.value)
         if await self._desk.writer.change(change) is None:
@@ -159,10 +168,32 @@ class TaskService:
                 if not happenings and not await _woken(signal, beat_s):
                     yield None
 
-    async def _start(self, caller: Caller, incoming: Incoming, *, replies: bool) -> Run:
+    async def _start(self, caller: Caller, incoming: Incoming, *, replies: bool) -> Run | Task:
+        """The run that a message began, or the task that it handed over or spoke to."""
         if incoming.task_ref:
             return await self._resume(caller, incoming)
+        if self._delegations is not None:
+            arguments = self._delegations.find_arguments(incoming.message)
+            if arguments is not None:
+                return await self._hand_over(self._delegations, caller, incoming, arguments)
         return await self._begin(caller, incoming, replies=replies and incoming.idempotency_key is None)
+
+    async def _hand_over(
+        self, delegations: Delegations, caller: Caller, incoming: Incoming, arguments: Any
+    ) -> Run | Task:
+        try:
+            task_id, replayed = await delegations.submit(caller, arguments, incoming)
+        except (RateLimited, Unauthenticated):
+            raise
+        except DragomanError as error:
+            outcome = failed(error, skill="task", refused=True)
+            if delegations.refuses(error):
+                outcome = replace(outcome, state=State.REJECTED)
+            return await self._begin(caller, incoming, replies=False, outcome=outcome)
+        task = await self.get(caller, str(task_id))
+        if incoming.attach is not None and not replayed:
+            await incoming.attach(task, 0)
+        return replace(task, replayed=replayed, metadata={**task.metadata, "replayed": replayed})
 
     async def _once(self, caller: Caller, incoming: Incoming, work: Callable[[], Awaitable[A]]) -> A | Task:
         """Do the work, unless this sender has had it done under this key; then show the task that it was."""
@@ -199,7 +230,13 @@ class TaskService:
                     pass
         return await self.get(caller, str(task.id))
 
-    async def _waited(self, caller: Caller, incoming: Incoming, run: Run) -> Task:
+    async def _waited(self, caller: Caller, incoming: Incoming, run: Run | Task) -> Task:
+        if isinstance(run, Task):
+            if run.resting or incoming.wait_s == 0:
+                return run
+            rested = await self._rested(caller, run, incoming.wait_s)
+            told = {"replayed": run.replayed} if "replayed" in run.metadata else {}
+            return replace(rested, replayed=run.replayed, metadata={**rested.metadata, **told})
         if incoming.wait_s == 0:
             return await self._stored(caller, run)
         moment_s = _MOMENT_S if incoming.wait_s is None else min(_MOMENT_S, incoming.wait_s)
@@ -208,7 +245,7 @@ class TaskService:
             await run.ended(None if incoming.wait_s is None else incoming.wait_s - moment_s)
         return await self._result(caller, run)
 
-    async def _begin(self, caller: Caller, incoming: Incoming, *, replies: bool) -> Run:
+    async def _begin(self, caller: Caller, incoming: Incoming, *, replies: bool, outcome: Outcome | None = None) -> Run:
         context_id = incoming.context_id or str(self._desk.new_id())
         known = await self._check_thread(caller, incoming.context_id, incoming.message)
         metadata = incoming.metadata or {}
@@ -246,9 +283,10 @@ class TaskService:
             fresh=not known,
             replies=replies,
             claim=_claim(caller, incoming),
+            outcome=outcome,
         )
 
-    async def _resume(self, caller: Caller, incoming: Incoming) -> Run:
+    async def _resume(self, caller: Caller, incoming: Incoming) -> Run | Task:
         task = await self._store.find(caller.tenant, incoming.task_ref or "")
         if task is None:
             raise TaskNotFound(incoming.task_ref or "")
@@ -258,6 +296,9 @@ class TaskService:
             raise TaskClosed(task.state.value)
         if incoming.seen is not None and incoming.seen != task.seq:
             raise TaskBusy(task.state.value)
+        if task.delegated and self._delegations is not None:
+            await self._delegations.answer(caller, task, incoming)
+            return await self.get(caller, str(task.id))
         message = _kept(incoming)
         await self._check_thread(caller, task.context_id, message)
         if incoming.attach is not None:

@@ -13,12 +13,12 @@ from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.models import Event, Happening, Json, Task, Wanted
 from dragoman.services.tasks.store_keys import KeyClaim, claim_keys
 
-_TASK: LiteralString = """
+TASK_COLUMNS: LiteralString = """
 t.tenant_id, t.id, t.alias, t.context_id, t.owner, t.skill, t.state, t.status_at, t.message, t.error, t.slot, t.history,
 t.artifacts, t.metadata, t.caller, t.seq, t.attempt, t.created_at"""
 # What one who reads a log has in memory at a time, but for an event that is larger by itself.
 _PAGE_BYTES = 262_144
-_TERMINAL: LiteralString = "('succeeded', 'failed', 'rejected', 'cancelled', 'dead_letter')"
+TERMINAL_STATES: LiteralString = "('succeeded', 'failed', 'rejected', 'cancelled', 'dead_letter')"
 
 # What is given comes as one document, written once: the driver would look at every value of twenty arrays.
 ADD: LiteralString = """
@@ -67,12 +67,12 @@ WITH given AS (
         history = t.history || g.history,
         artifacts = coalesce(g.artifacts, t.artifacts)
     FROM given g
-    WHERE t.tenant_id = g.tenant AND t.id = g.id AND t.state NOT IN {_TERMINAL}
+    WHERE t.tenant_id = g.tenant AND t.id = g.id AND t.state NOT IN {TERMINAL_STATES}
       AND (g.attempt IS NULL OR t.attempt = g.attempt) AND (g.expected IS NULL OR t.state = g.expected)
     RETURNING t.tenant_id, t.id, t.seq, t.state, t.context_id, g.events, g.worker, g.history
 ), rested AS (
     DELETE FROM task_queue q USING moved m
-    WHERE q.task_id = m.id AND (m.state = 'input_required' OR m.state IN {_TERMINAL})
+    WHERE q.task_id = m.id AND (m.state = 'input_required' OR m.state IN {TERMINAL_STATES})
 ), leased AS (
     INSERT INTO task_queue (task_id, tenant_id, worker, lease_until)
     SELECT id, tenant_id, worker, CASE WHEN worker IS NOT NULL THEN now() + $2::interval END FROM moved
@@ -92,9 +92,9 @@ WITH given AS (
 )
 SELECT tenant_id, id, seq FROM moved"""
 
-FIND: LiteralString = f"SELECT {_TASK} FROM tasks t WHERE t.tenant_id = $1 AND t.id = $2"
-FIND_SOME: LiteralString = f"SELECT {_TASK} FROM tasks t WHERE t.tenant_id = $1 AND t.id = ANY($2::uuid[])"
-FIND_ALIAS: LiteralString = f"SELECT {_TASK} FROM tasks t WHERE t.tenant_id = $1 AND t.alias = $2"
+FIND: LiteralString = f"SELECT {TASK_COLUMNS} FROM tasks t WHERE t.tenant_id = $1 AND t.id = $2"
+FIND_SOME: LiteralString = f"SELECT {TASK_COLUMNS} FROM tasks t WHERE t.tenant_id = $1 AND t.id = ANY($2::uuid[])"
+FIND_ALIAS: LiteralString = f"SELECT {TASK_COLUMNS} FROM tasks t WHERE t.tenant_id = $1 AND t.alias = $2"
 # Row by row, each found by its own look into the index: what is beyond the bytes is not even seen. What is stored as it
 # is has its size at hand; what is compressed must be opened to be measured.
 _NEXT_EVENT: LiteralString = """
@@ -111,7 +111,7 @@ WITH RECURSIVE page AS (
 )
 SELECT seq, at, body FROM page LIMIT $4"""
 LIST: LiteralString = f"""
-SELECT {_TASK} FROM tasks t
+SELECT {TASK_COLUMNS} FROM tasks t
 WHERE t.tenant_id = $1 AND ($3::text IS NULL OR t.context_id = $3) AND ($4::text[] IS NULL OR t.state = ANY($4))
   AND ($5::timestamptz IS NULL OR t.status_at >= $5)
   AND ($6::timestamptz IS NULL OR (t.status_at, t.id) < ($6, $7::uuid))
@@ -123,20 +123,21 @@ WHERE t.tenant_id = $1 AND ($2::text IS NULL OR t.context_id = $2) AND ($3::text
   AND ($4::timestamptz IS NULL OR t.status_at >= $4)
   AND ($5::boolean IS NULL OR coalesce(t.slot ? 'auth', false) = $5)"""
 
-HEARTBEAT: LiteralString = "UPDATE task_queue SET lease_until = now() + $2::interval WHERE worker = $1"
+HEARTBEAT: LiteralString = """
+UPDATE task_queue SET lease_until = now() + $2::interval WHERE worker = $1 AND task_id = ANY($3::uuid[])"""
 # Every pick counts as an attempt, whatever state the task was left in: one that kills its worker must come to an end.
 CLAIM: LiteralString = f"""
 WITH due AS (
     SELECT q.task_id FROM task_queue q
-    WHERE (q.worker IS NULL AND q.run_at <= now()) OR q.lease_until < now()
+    WHERE q.lane = 'turn' AND ((q.worker IS NULL AND q.run_at <= now()) OR q.lease_until < now())
     ORDER BY q.run_at LIMIT $2 FOR UPDATE SKIP LOCKED
 ), mine AS (
     UPDATE task_queue q SET worker = $1, lease_until = now() + $3::interval FROM due WHERE q.task_id = due.task_id
     RETURNING q.task_id, q.tenant_id, q.started_at
 )
 UPDATE tasks t SET attempt = t.attempt + 1 FROM mine
-WHERE t.tenant_id = mine.tenant_id AND t.id = mine.task_id AND t.state NOT IN {_TERMINAL}
-RETURNING {_TASK}, mine.started_at"""
+WHERE t.tenant_id = mine.tenant_id AND t.id = mine.task_id AND t.state NOT IN {TERMINAL_STATES}
+RETURNING {TASK_COLUMNS}, mine.started_at"""
 SEQS: LiteralString = """
 SELECT t.id, t.seq FROM unnest($1::uuid[], $2::uuid[]) AS f (tenant_id, id) JOIN tasks t USING (tenant_id, id)"""
 WORKER: LiteralString = "SELECT worker FROM task_queue WHERE task_id = $1"
@@ -217,7 +218,7 @@ class Change:
 class Keeping:
     """How long things are kept."""
 
-    lease: timedelta = timedelta(seconds=5)
+    lease: timedelta = timedelta(seconds=3.5)
     context: timedelta = timedelta(hours=1)
     thread: timedelta = timedelta(hours=24)
 
@@ -276,13 +277,14 @@ class CoreStore:
         given = _text(changes), keeping.lease, keeping.context, keeping.thread
         return {row["id"]: row["seq"] for row in await self._db.fetch(self._scope, CHANGE, *given)}
 
-    async def heartbeat(self, worker: UUID) -> None:
-        """Keep what this process runs."""
-        await self._db.execute(self._scope, HEARTBEAT, worker, self._keeping.lease)
+    async def heartbeat(self, worker: UUID, tasks: Sequence[UUID]) -> None:
+        """Keep these, which this process runs; what it has and does not run is for others to take over."""
+        if tasks:
+            await self._db.execute(self._scope, HEARTBEAT, worker, self._keeping.lease, tasks)
 
     async def claim(self, worker: UUID, limit: int) -> list[Task]:
         """Take over what is due, or what a dead process left."""
-        return [_task(row) for row in await self._db.fetch(self._scope, CLAIM, worker, limit, self._keeping.lease)]
+        return [read_task(row) for row in await self._db.fetch(self._scope, CLAIM, worker, limit, self._keeping.lease)]
 
     async def depth(self) -> tuple[int, int, int]:
         """How many tasks wait for a process, how many run in one, and how many were left by one."""
@@ -310,9 +312,12 @@ def _text(rows: Sequence[Any]) -> str:
     return orjson.dumps(rows, default=str).decode()
 
 
-def _task(row: Any) -> Task:
-    task = Task(*row)
+def read_task(row: Any, columns: int | None = None) -> Task:
+    """The task in the first columns of a row."""
+    task = Task(*row[:columns])
     task.state = State(task.state)
+    if task.delegated:  # one that was handed over says in every view how it stands
+        task.metadata |= {"state": task.state.value, "attempt": max(task.attempt, 1)}
     return task
 
 
@@ -359,12 +364,12 @@ class TaskStore:
         except ValueError:
             row = None
         row = row or await self._db.find(Scope(tenant), FIND_ALIAS, tenant, ref.replace("\x00", ""))
-        return _task(row) if row else None
+        return read_task(row) if row else None
 
     async def find_some(self, tenant: UUID, ids: Sequence[UUID]) -> list[Task | None]:
         """Tasks by their ids, in the order of these, each an object of its own; None for one that there is not."""
         rows = {row["id"]: row for row in await self._db.fetch(Scope(tenant), FIND_SOME, tenant, ids)}
-        return [_task(row) if (row := rows.get(task_id)) else None for task_id in ids]
+        return [read_task(row) if (row := rows.get(task_id)) else None for task_id in ids]
 
     async def events(self, tenant: UUID, task_id: UUID, after: int, limit: int = 1000) -> list[Happening]:
         """What happened since; fewer than the limit when they are large, so that a reader holds little at a time."""
@@ -396,7 +401,7 @@ class TaskStore:
             last,
             wanted.auth,
         )
-        return [_task(row) for row in rows]
+        return [read_task(row) for row in rows]
 
     async def count(self, tenant: UUID, wanted: Wanted) -> int:
         """How many there are in all."""

@@ -58,10 +58,10 @@ CREATE POLICY core ON audit_records TO dragoman_core USING (true);
 CREATE POLICY core ON audit_links TO dragoman_core USING (true);
 CREATE POLICY core ON audit_heads TO dragoman_core USING (true);
 
--- Append only: the application adds records, the sealer adds seals, and neither may change or remove any.
+-- Append only: the application and the core add records, the sealer adds seals, and neither may change or remove any.
 -- Not the xid: a record that names another transaction than its own would be passed over.
 GRANT SELECT, INSERT (tenant_id, id, at, operation, outcome, subject, body, mac) ON audit_records TO dragoman_app;
 GRANT SELECT ON audit_links, audit_heads, audit_watermark TO dragoman_app;
-GRANT SELECT ON audit_records TO dragoman_core;
+GRANT SELECT, INSERT (tenant_id, id, at, operation, outcome, subject, body, mac) ON audit_records TO dragoman_core;
 GRANT SELECT, INSERT ON audit_links, audit_heads TO dragoman_core;
 GRANT SELECT, UPDATE ON audit_watermark TO dragoman_core;

@@ -75,14 +75,17 @@ CREATE INDEX threads_context_expiry ON threads (context_expires_at, bytes);
 CREATE TABLE task_queue (
     task_id uuid PRIMARY KEY,
     tenant_id uuid NOT NULL,
+    lane text NOT NULL DEFAULT 'turn',
     run_at timestamptz NOT NULL DEFAULT now(),
     started_at timestamptz NOT NULL DEFAULT now(),
     worker uuid,
     lease_until timestamptz
 );
+COMMENT ON COLUMN task_queue.lane IS 'who takes it: the turn of a conversation is run by its agent, an action by a worker';
 COMMENT ON COLUMN task_queue.started_at IS 'when this turn of the task began: its time runs on whoever takes it over';
-CREATE INDEX task_queue_due ON task_queue (run_at) WHERE worker IS NULL;
-CREATE INDEX task_queue_leases ON task_queue (lease_until) WHERE worker IS NOT NULL;
+CREATE INDEX task_queue_due ON task_queue (lane, run_at) WHERE worker IS NULL;
+CREATE INDEX task_queue_leases ON task_queue (lane, lease_until) WHERE worker IS NOT NULL;
+CREATE INDEX task_queue_of_worker ON task_queue (worker) WHERE worker IS NOT NULL;
 
 ALTER TABLE tasks ENABLE ROW LEVEL SECURITY;
 ALTER TABLE task_events ENABLE ROW LEVEL SECURITY;

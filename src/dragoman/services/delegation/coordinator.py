@@ -1,0 +1,193 @@
+"""Takes what is due, gives it to workers, and writes what came of it; takes over what a dead process left."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import UUID
+
+import structlog
+
+from dragoman.context import progress_to, within_task
+from dragoman.errors import DragomanError, UpstreamUnavailable
+from dragoman.infra.telemetry import TaskMetrics
+from dragoman.services.audit.trail import Line
+from dragoman.services.delegation.attempts import Attempt, Bench
+from dragoman.services.delegation.errors import Superseded
+from dragoman.services.delegation.store import Claimed, DelegationStore, Move
+from dragoman.services.delegation.workers import Capability, Json
+from dragoman.services.tasks.grouped import Grouped
+from dragoman.services.tasks.hub import Hub
+from dragoman.services.tasks.store import Change, CoreStore
+from dragoman.services.tasks.writer import TaskWriter
+
+_LOG = structlog.get_logger(__name__)
+_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """Where a process stands among the others: who it is, what it keeps, whom it tells."""
+
+    worker: UUID
+    core: CoreStore
+    writer: TaskWriter
+    hub: Hub
+    metrics: TaskMetrics
+
+
+class Coordinator:
+    """The delegated tasks that run in this process, at most so many at once."""
+
+    def __init__(
+        self, bench: Bench, store: DelegationStore, post: Post, *, beat_s: float = 1.0, at_once: int = 1000
+    ) -> None:
+        self._bench = bench
+        self._store = store
+        self._post = post
+        self._beat_s = beat_s
+        self._at_once = at_once
+        self._running: dict[UUID, tuple[asyncio.Task[None], Attempt]] = {}
+        self._attempts: dict[UUID, Attempt] = {}
+        self._slots: dict[str, asyncio.Semaphore] = {}
+        self._poked = asyncio.Event()
+        self.moves: Grouped[tuple[Move, Line], int | None] = Grouped(self._move)
+
+    def poke(self) -> None:
+        """There may be something to do."""
+        self._poked.set()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        looked = 0.0
+        loop = asyncio.get_running_loop()
+        while True:
+            self._poked.clear()
+            taken = 0
+            try:
+                if loop.time() - looked >= self._beat_s:
+                    looked = loop.time()
+                    taken += await self._take(left=True)
+                taken += await self._take(left=False)
+            except DragomanError as error:
+                _LOG.warning("delegation.claim_failed", reason=error.message)
+            except Exception:  # noqa: BLE001 - a worker loop: the next round may succeed
+                _LOG.exception("delegation.claim_failed")
+            if not taken:
+                await _within(self._poked, self._beat_s)
+
+    async def beat(self) -> None:
+        """Keep the leases of what runs here, and of nothing else: what is nobody's any more is taken over."""
+        while True:
+            try:
+                await self._post.core.heartbeat(self._post.worker, list(self._running))
+            except DragomanError as error:
+                _LOG.warning("delegation.beat_failed", reason=error.message)
+            await asyncio.sleep(self._beat_s)
+
+    async def stop(self) -> None:
+        """Stop what runs here and give it back, for others to take at once."""
+        running = [work for work, _ in self._running.values()]
+        for work in running:
+            work.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        await self.moves.close()
+        await self._post.core.release(self._post.worker)
+
+    def cancel(self, task_id: UUID) -> None:
+        """Someone has ended the task."""
+        if (running := self._running.get(task_id)) is not None:
+            work, attempt = running
+            attempt.cancelled = True
+            work.cancel()
+
+    async def look_at(self, task_id: UUID) -> None:
+        """Another process changed a task: if it runs here and was ended or taken over there, stop."""
+        if task_id not in self._running:
+            return
+        queued, worker = await self._post.core.find_worker(task_id)
+        if not queued:
+            self.cancel(task_id)
+        elif worker != self._post.worker and (running := self._running.get(task_id)) is not None:
+            running[0].cancel()
+
+    def runs(self, task_id: UUID) -> bool:
+        """Whether it runs in this process."""
+        return task_id in self._running
+
+    async def _take(self, *, left: bool) -> int:
+        room = self._at_once - len(self._running)
+        # A claim for every place that becomes free would be a commit for each.
+        if room < self._at_once // 4:
+            return 0
+        claimed = await self._store.claim(self._post.worker, min(room, _BATCH), left=left, assign=self._assign)
+        for one in claimed:
+            if left:
+                _LOG.warning("delegation.taken_over", task_id=str(one.task.id), attempt=one.task.attempt)
+            attempt = self._attempts.pop(one.task.id)
+            work = asyncio.create_task(self._go(one, attempt))
+            self._running[one.task.id] = work, attempt
+            work.add_done_callback(lambda _, task_id=one.task.id: self._ended(task_id))
+            self._post.hub.happened(one.task.id)
+        return len(claimed)
+
+    async def _assign(self, one: Claimed) -> tuple[Json, Line]:
+        attempt = self._attempts[one.task.id] = Attempt(self._bench, one, gate=self._slot)
+        return await attempt.assigned()
+
+    def _slot(self, capability: Capability) -> asyncio.Semaphore:
+        slot = self._slots.get(capability.action)
+        if slot is None:
+            slot = self._slots[capability.action] = asyncio.Semaphore(capability.at_once)
+        return slot
+
+    def _ended(self, task_id: UUID) -> None:
+        self._running.pop(task_id, None)
+        if len(self._running) <= self._at_once // 4 * 3:
+            self._poked.set()
+
+    async def _go(self, one: Claimed, attempt: Attempt) -> None:
+        began = datetime.now(UTC)
+
+        async def progress(text: str, percent: float | None) -> None:
+            event: Json = {"kind": "progress", "text": text, "percent": percent}
+            await self._post.writer.change(Change(one.task.tenant_id, one.task.id, [event], attempt=one.task.attempt))
+            self._post.hub.happened(one.task.id)
+
+        try:
+            with within_task(str(one.canonical)), progress_to(progress):
+                move, line = await attempt.made()
+            move = await self._written(attempt, move, line)
+        except Superseded:
+            _LOG.warning("delegation.late", task_id=str(one.task.id), attempt=one.task.attempt)
+            return
+        self._post.hub.happened(one.task.id)
+        took_s = (datetime.now(UTC) - began).total_seconds()
+        self._post.metrics.turned("task", move.state, took_s, (move.error or {}).get("code"))
+
+    async def _written(self, attempt: Attempt, move: Move, line: Line) -> Move:
+        """The step that was written: the one that was made, or that it could not be."""
+        while True:
+            try:
+                seq = await self.moves.put((move, line))
+            except UpstreamUnavailable:  # it was done; who gave up now would do it again
+                await asyncio.sleep(self._beat_s)
+            except Exception:  # noqa: BLE001 - what came of it cannot be stored, and that is what comes of it
+                _LOG.exception("delegation.not_storable", task_id=str(move.id))
+                move, line = attempt.unstorable()
+            else:
+                if seq is None:
+                    raise Superseded
+                return move
+
+    async def _move(self, moves: Sequence[tuple[Move, Line]]) -> Sequence[int | None]:
+        seqs = await self._store.move(moves)
+        return [seqs.get(move.id) for move, _ in moves]
+
+
+async def _within(signal: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await signal.wait()
+    except TimeoutError:
+        pass

@@ -1,0 +1,103 @@
+"""Delegated tasks for those who ask: hand over, look, list, read the log."""
+
+from uuid import UUID
+
+from dragoman.context import Caller
+from dragoman.operations import Page
+from dragoman.services.delegation import models as m
+from dragoman.services.delegation.coordinator import Coordinator
+from dragoman.services.delegation.finding import Finder
+from dragoman.services.delegation.store import DelegationStore
+from dragoman.services.delegation.store_read import RunRow, TaskViews
+from dragoman.services.delegation.submission import Entrance, Submissions
+from dragoman.services.delegation.workers import Json
+from dragoman.services.tasks.hub import Hub
+from dragoman.services.tasks.lifecycle import State
+from dragoman.services.tasks.store import TaskStore
+
+
+class DelegationService:
+    """What the doors call, through the gate."""
+
+    def __init__(
+        self,
+        entrance: Entrance,
+        store: DelegationStore,
+        *,
+        views: TaskViews,
+        tasks: TaskStore,
+        coordinator: Coordinator,
+        hub: Hub,
+    ) -> None:
+        self._store = store
+        self._views = views
+        self._tasks = tasks
+        self._coordinator = coordinator
+        self._hub = hub
+        self._submissions = Submissions(entrance, store, views)
+        self.finder = Finder(tasks, views)
+
+    async def submit(self, caller: Caller, given: m.SubmitTask) -> m.Submitted:
+        """Hand an action over.
+
+        Raises:
+            DragomanError: a guard refused it, and nothing is queued.
+        """
+        task_id, accepted = await self._submissions.take(caller, given.check(), given.origin)
+        if accepted is None:
+            run = (await self._views.runs(caller.tenant, task_id))[-1]
+            return _submitted(run, replayed=True)
+        self._coordinator.poke()
+        self._hub.happened(task_id)
+        return m.Submitted(
+            task_id=task_id,
+            state=State(accepted.state),
+            correlation_id=accepted.correlation_id,
+            attempt=1,
+            max_attempts=accepted.max_attempts,
+            replayed=False,
+            waits_for=accepted.waits_for or [],
+        )
+
+    async def status(self, caller: Caller, given: m.TaskRef) -> m.TaskView:
+        """How a task stands, and how it came there.
+
+        Raises:
+            TaskNotFound: it does not exist, or is another tenant's.
+        """
+        return await self.finder.view(caller, given.task_id)
+
+    async def list_tasks(self, caller: Caller, given: m.ListTasks) -> Page[m.TaskSummary]:
+        """Tasks of every kind, newest first."""
+        found = await self.finder.page(caller, given, given.limit, given.cursor)
+        items = found[: given.limit]
+        return Page(items=items, next_cursor=str(items[-1].id) if len(found) > given.limit else None)
+
+    async def events(self, caller: Caller, given: m.ListEvents) -> m.TaskEvents:
+        """A piece of the log of a task; for one with several runs that of the latest, unless a run is named."""
+        task = await self.finder.get(caller, given.task_id)
+        if (runs := await self.finder.runs(caller, task)) and task.id == runs[0].canonical:
+            task = runs[-1].task
+        log = await self._tasks.events(caller.tenant, task.id, given.after, given.limit)
+        shown = [m.TaskEvent(seq=one.seq, at=one.at, kind=one.body["kind"], body=one.body) for one in log]
+        last = log[-1].seq if log else given.after
+        return m.TaskEvents(task_id=task.id, state=task.state, events=shown, next_after=last)
+
+    async def decided(self, tenant: UUID, approval_id: str) -> None:
+        """An approval is no longer open: let those go on that waited for nothing else."""
+        event: Json = {"kind": "status", "from": "input_required", "to": "queued", "reason": "approvals are decided"}
+        for task_id in await self._store.decided(tenant, approval_id, event):
+            self._hub.happened(task_id)
+        self._coordinator.poke()
+
+
+def _submitted(run: RunRow, *, replayed: bool) -> m.Submitted:
+    return m.Submitted(
+        task_id=run.canonical,
+        state=run.task.state,
+        correlation_id=run.correlation_id,
+        attempt=max(run.task.attempt, 1),
+        max_attempts=run.max_attempts,
+        replayed=replayed,
+        waits_for=run.waits_for or [],
+    )

@@ -1,0 +1,96 @@
+"""The SQL of the effect ledger: what was meant to be done outside, and what came of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import LiteralString
+from uuid import UUID
+
+from dragoman.infra.db import Database, Scope
+from dragoman.services.delegation.workers import Json
+
+# Only the attempt that has the task may mean to do anything. `fresh`: nobody meant to before.
+INTEND: LiteralString = """
+INSERT INTO effects (tenant_id, canonical_id, step, digest, attempt)
+SELECT g.tenant, g.canonical, g.step, g.digest, g.attempt
+FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::bytea[], $6::int[])
+    AS g (tenant, task, canonical, step, digest, attempt)
+JOIN tasks t ON t.tenant_id = g.tenant AND t.id = g.task AND t.attempt = g.attempt AND t.state = 'in_progress'
+ON CONFLICT (tenant_id, canonical_id, step, digest) DO UPDATE SET attempt = excluded.attempt
+RETURNING tenant_id, canonical_id, step, digest, outcome, xmax = 0 AS fresh"""
+SETTLE: LiteralString = """
+UPDATE effects e SET outcome = g.outcome, settled_at = now()
+FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::bytea[], $5::jsonb[])
+    AS g (tenant, canonical, step, digest, outcome)
+WHERE e.tenant_id = g.tenant AND e.canonical_id = g.canonical AND e.step = g.step AND e.digest = g.digest
+  AND e.outcome IS NULL"""
+WITHDRAW: LiteralString = """
+DELETE FROM effects WHERE tenant_id = $1 AND canonical_id = $2 AND step = $3 AND outcome IS NULL"""
+SETTLE_BY_HAND: LiteralString = """
+UPDATE effects SET outcome = $4, settled_at = now()
+WHERE tenant_id = $1 AND canonical_id = $2 AND step = $3 AND outcome IS NULL"""
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """That a task means to do something outside."""
+
+    tenant: UUID
+    task: UUID
+    canonical: UUID
+    step: str
+    digest: bytes
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """How an intent was found: without an outcome it is fresh, or nobody knows."""
+
+    outcome: Json | None
+    fresh: bool
+
+
+class EffectStore:
+    """Intents and outcomes of all tenants, many at a time."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._scope = Scope()
+
+    async def intend(self, intents: Sequence[Intent]) -> list[Entered | None]:
+        """Note them; None for an attempt that no longer has its task."""
+        columns = (
+            [one.tenant for one in intents],
+            [one.task for one in intents],
+            [one.canonical for one in intents],
+            [one.step for one in intents],
+            [one.digest for one in intents],
+            [one.attempt for one in intents],
+        )
+        rows = await self._db.fetch(self._scope, INTEND, *columns)
+        found = {
+            (row["tenant_id"], row["canonical_id"], row["step"], row["digest"]): Entered(row["outcome"], row["fresh"])
+            for row in rows
+        }
+        return [found.get((one.tenant, one.canonical, one.step, one.digest)) for one in intents]
+
+    async def settle(self, outcomes: Sequence[tuple[Intent, Json]]) -> list[None]:
+        """What came of them; the first outcome stays."""
+        await self._db.execute(
+            self._scope,
+            SETTLE,
+            [one.tenant for one, _ in outcomes],
+            [one.canonical for one, _ in outcomes],
+            [one.step for one, _ in outcomes],
+            [one.digest for one, _ in outcomes],
+            [outcome for _, outcome in outcomes],
+        )
+        return [None] * len(outcomes)
+
+    async def withdraw(self, tenant: UUID, canonical: UUID, step: str) -> None:
+        """It is known that it was not done."""
+        await self._db.execute(self._scope, WITHDRAW, tenant, canonical, step)
+
+    async def settle_by_hand(self, tenant: UUID, canonical: UUID, step: str, outcome: Json) -> None:
+        """A person says that it was done, and what came of it."""
+        await self._db.execute(self._scope, SETTLE_BY_HAND, tenant, canonical, step, outcome)

@@ -1,0 +1,35 @@
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness import Server
+from tests.services.delegation.counting import OUTSIDE
+
+# A server finds the workers of these tests as they find ours.
+TREE = os.pathsep.join(filter(None, [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH")]))
+
+
+def with_workers(outside: Path) -> dict[str, str]:
+    """The environment of a server whose workers count in this directory."""
+    return {
+        "PYTHONPATH": TREE,
+        "DRAGOMAN_TASKS__WORKERS": "tests.services.delegation.counting:workers",
+        "DRAGOMAN_TASKS__RETRY_BASE_S": "0.05",
+        "DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "1000000",
+        OUTSIDE: str(outside),
+    }
+
+
+@pytest.fixture(scope="session")
+def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the workers leave their traces."""
+    return tmp_path_factory.mktemp("outside")
+
+
+@pytest.fixture(scope="session")
+def counting(outside: Path) -> Iterator[Server]:
+    """A server with the workers of these tests."""
+    with Server(with_workers(outside)) as running:
+        yield running
