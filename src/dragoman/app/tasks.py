@@ -14,6 +14,7 @@ from dragoman.app.offers import offered
 from dragoman.app.tools import GateTools
 from dragoman.infra.config import ConfigError, Settings
 from dragoman.infra.db import Database, Signals
+from dragoman.infra.deadlines import Deadlines
 from dragoman.infra.ids import new_id
 from dragoman.infra.telemetry import TaskMetrics
 from dragoman.services.tasks.cleanup import Cleanup
@@ -28,6 +29,7 @@ from dragoman.services.tasks.store_retention import RetentionStore
 from dragoman.services.tasks.writer import TaskWriter
 
 _CHANNEL = "dragoman_tasks"
+_A_CENTURY_S = 3_155_760_000.0
 
 
 @dataclass(slots=True)
@@ -113,7 +115,7 @@ def build_tasks(
         hub=hub,
         executor=executor,
         metrics=metrics,
-        timeout_s=settings.tasks.timeout_s,
+        deadlines=Deadlines(settings.tasks.timeout_s or _A_CENTURY_S),
         new_id=new_id,
     )
     runs = Runs(desk, max_attempts=settings.tasks.max_attempts, takes_over=settings.tasks.take_over)

@@ -69,7 +69,10 @@ def read_sent_push(params: Any, version: str) -> NewPushConfig | None:
     Raises:
         InvalidInput: with every field that is wrong.
     """
-    configuration = Reader(Reader(params).object("configuration"))
+    given = Reader(params).object("configuration")
+    if not given:
+        return None
+    configuration = Reader(given)
     for name in ("taskPushNotificationConfig", "pushNotificationConfig"):
         if (given := configuration.value(name)) is not None:
             return read_push(given, f"configuration.{name}.", version)

@@ -5,7 +5,6 @@ import binascii
 import re
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from typing import Any, Final, cast
 from uuid import UUID, uuid4
 
@@ -17,6 +16,7 @@ from dragoman.services.tasks.models import KEY_NAMES, Incoming, Json, Wanted
 
 _LONGEST_ID: Final = 200
 _MOST_PARTS: Final = 1000
+_DEFINED: Final = re.compile(r"_([a-z])")
 _PAYLOADS: Final = ("text", "data", "raw", "url")
 
 
@@ -40,7 +40,8 @@ class Sent:
 class Reader:
     """Takes fields out of an object and collects what is wrong with them.
 
-    In ProtoJSON null is the same as a field that is not there.
+    In ProtoJSON null is the same as a field that is not there, and a field may have the name that the protocol's
+    definition has for it.
     """
 
     def __init__(self, given: Any, where: str = "") -> None:
@@ -48,7 +49,7 @@ class Reader:
         self._where = where
         if not isinstance(given, dict):
             raise InvalidInput.of(where or "params", "must be an object")
-        self._given = cast("Json", given)
+        self._given = _by_json_names(cast("Json", given))
 
     def complain(self, field: str, message: str) -> None:
         """Note what is wrong."""
@@ -64,8 +65,8 @@ class Reader:
             raise InvalidInput(self.complaints)
 
     def value(self, name: str) -> Any:
-        """As it is; ProtoJSON reads a field by the name that the protocol's definition has, too."""
-        return _field(self._given, name)
+        """As it is."""
+        return self._given.get(name)
 
     def text(self, name: str, *, required: bool = False, longest: int = _LONGEST_ID) -> str | None:
         """An identifier; the empty one is none."""
@@ -271,7 +272,7 @@ def _media_type(part: Json, where: str, said: Reader) -> str | None:
     metadata = part.get("metadata")
     # Some clients name the type in the part's metadata.
     elsewhere = cast("Json", metadata).get("contentType") if isinstance(metadata, dict) else None
-    given = _field(part, "mediaType") or elsewhere
+    given = _by_json_names(part).get("mediaType") or elsewhere
     if given is not None and not isinstance(given, str):
         said.complain(f"{where}.mediaType", "must be text")
         return None
@@ -288,14 +289,11 @@ def read_base64(raw: str, where: str, said: Reader) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
-def _field(given: Json, name: str) -> Any:
-    value = given.get(name)
-    return value if value is not None else given.get(_snake(name))
-
-
-@cache
-def _snake(name: str) -> str:
-    return re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
+def _by_json_names(given: Json) -> Json:
+    if "_" not in "".join(given):
+        return given
+    renamed = {_DEFINED.sub(lambda letter: letter[1].upper(), name): value for name, value in given.items()}
+    return renamed | {name: value for name, value in given.items() if value is not None}
 
 
 def _read_key(header: str | None, metadata: Json, beside: Json, parts: list[Json], said: Reader) -> str | None:

@@ -27,10 +27,11 @@ _ROLES: Final = {"user": "ROLE_USER", "agent": "ROLE_AGENT"}
 
 def task_json(task: Task, *, history_length: int | None = None, artifacts: bool = True) -> Json:
     """The whole task, with the last messages of its history; 0 is none, None is all."""
+    ref = str(task.id)
     shown: Json = {
-        "id": str(task.id),
+        "id": ref,
         "contextId": task.context_id,
-        "status": _status(task, task.state, task.status_at, task.message, task.error),
+        "status": _status(task, ref, task.state, task.status_at, task.message, task.error),
     }
     if task.wants_auth:
         shown["status"]["state"] = AUTH_REQUIRED
@@ -40,7 +41,7 @@ def task_json(task: Task, *, history_length: int | None = None, artifacts: bool 
     if history_length is not None and history_length >= len(task.history):
         said = task.history
     if said:
-        shown["history"] = [_message(message, task) for message in said]
+        shown["history"] = [_message(message, task, ref) for message in said]
     if task.metadata:
         shown["metadata"] = task.metadata
     return shown
@@ -61,10 +62,11 @@ def event_json(happening: Happening, task: Task) -> Json | None:
             to = State(body["to"])
             if "from" in body and STATES[State(body["from"])] == STATES[to]:
                 return None
-            status = _status(task, to, happening.at, body.get("message"), body.get("error"))
+            ref = str(task.id)
+            status = _status(task, ref, to, happening.at, body.get("message"), body.get("error"))
             if body.get("auth"):
                 status["state"] = AUTH_REQUIRED
-            return {"statusUpdate": {"taskId": str(task.id), "contextId": task.context_id, "status": status}}
+            return {"statusUpdate": {"taskId": ref, "contextId": task.context_id, "status": status}}
         case "artifact":
             update: Json = {
                 "taskId": str(task.id),
@@ -114,11 +116,11 @@ def timestamp(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
-def _message(message: Json, task: Task) -> Json:
+def _message(message: Json, task: Task, ref: str) -> Json:
     shown: Json = {
         "messageId": message["id"],
         "contextId": task.context_id,
-        "taskId": str(task.id),
+        "taskId": ref,
         "role": _ROLES[message["role"]],
         "parts": [part_json(part) for part in message["parts"]],
     }
@@ -128,11 +130,11 @@ def _message(message: Json, task: Task) -> Json:
     return shown
 
 
-def _status(task: Task, state: State, at: datetime, message: Json | None, error: Json | None) -> Json:
+def _status(task: Task, ref: str, state: State, at: datetime, message: Json | None, error: Json | None) -> Json:
     shown: Json = {"state": STATES[state], "timestamp": timestamp(at)}
     told = error if state in (State.FAILED, State.REJECTED, State.DEAD_LETTER) else None
     if message is not None or told is not None:
-        said = _message(message or _spoken(f"{task.id}:{state.value}", (told or {}).get("message", "")), task)
+        said = _message(message or _spoken(f"{ref}:{state.value}", (told or {}).get("message", "")), task, ref)
         if told is not None:
             said["parts"] = [*said["parts"], {"data": {"error": told}}]
         shown["message"] = said
@@ -140,14 +142,15 @@ def _status(task: Task, state: State, at: datetime, message: Json | None, error:
 
 
 def _progress(happening: Happening, task: Task) -> Json:
-    spoken = _spoken(f"{task.id}:{happening.seq}", happening.body["text"])
+    ref = str(task.id)
+    spoken = _spoken(f"{ref}:{happening.seq}", happening.body["text"])
     update: Json = {
-        "taskId": str(task.id),
+        "taskId": ref,
         "contextId": task.context_id,
         "status": {
             "state": STATES[State.IN_PROGRESS],
             "timestamp": timestamp(happening.at),
-            "message": _message(spoken, task),
+            "message": _message(spoken, task, ref),
         },
     }
     if (percent := happening.body.get("percent")) is not None:

@@ -12,10 +12,10 @@ import structlog
 from dragoman.context import RequestContext, enter_request
 from dragoman.errors import DragomanError, Internal, InvalidInput, TimedOut, TooLarge, Unauthenticated
 from dragoman.infra.auth.authenticator import Authenticator
+from dragoman.infra.deadlines import Deadline, Deadlines
 from dragoman.infra.edge.address import base_url
 from dragoman.infra.edge.challenge import Resource
 from dragoman.infra.edge.cors import Cors, ForeignOrigin
-from dragoman.infra.edge.deadlines import Deadline, Deadlines
 from dragoman.infra.edge.problem import SECURITY_HEADERS, Headers, problem
 from dragoman.infra.ids import new_text_id
 from dragoman.infra.limits import Admission
@@ -82,6 +82,7 @@ class Edge:
         self._tracer = tracer
         self.refuse = rules.refuse
         self._standing_headers = [*SECURITY_HEADERS, _ONLY_TLS] if rules.tls else SECURITY_HEADERS
+        self._strict_headers = [*self._standing_headers, _STRICT_PAGES]
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Serve one connection's request."""
@@ -172,13 +173,11 @@ class Edge:
         if request.caller is not None and not request.operation:
             await self._admission.admit(request.caller, None)
 
-    def standing_headers(self, given: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-        """What every response says; a page that brings its own policy keeps it."""
+    def standing_headers(self, given: list[bytes]) -> Headers:
+        """What every response says beside the headers of these names; a page that brings its own policy keeps it."""
         if not self._rules.pages:
             return []
-        if any(name == b"content-security-policy" for name, _ in given):
-            return self._standing_headers
-        return [*self._standing_headers, _STRICT_PAGES]
+        return self._standing_headers if _STRICT_PAGES[0] in given else self._strict_headers
 
     def challenged(self, exchange: "_Exchange", headers: Headers) -> Headers:
         """The headers of a 401, with what the client of a protected resource needs to know."""
@@ -261,25 +260,26 @@ class _Exchange:
     async def send(self, message: Message) -> None:
         """Stamp the response on its way out; once it has begun, it is no longer timed."""
         if message["type"] == "http.response.start":
-            await self._count()
+            if not self.request.operation:
+                await self._count()
             self.status = message["status"]
             if self.deadline is not None:
                 self.deadline.lift()
-            given = list(message["headers"])
-            request = self.request
-            # A problem says by itself when to come back, and saying it twice makes it unreadable.
-            waits = any(name == b"retry-after" for name, _ in given)
-            message["headers"] = [
-                *given,
-                *(header for header in request.response_headers if not (waits and header[0] == b"retry-after")),
-                (b"x-request-id", request.id.encode()),
-                *self._edge.standing_headers(given),
-            ]
-            if request.correlation_id:
-                message["headers"].append((b"x-correlation-id", request.correlation_id.encode()))
+            message["headers"] = self._stamped(message["headers"])
         else:
             self.sent += len(message.get("body", b""))
         await self._send(message)
+
+    def _stamped(self, given: Headers) -> Headers:
+        request, names = self.request, [name for name, _ in given]
+        added = request.response_headers
+        # A problem says by itself when to come back, and saying it twice makes it unreadable.
+        if b"retry-after" in names:
+            added = [header for header in added if header[0] != b"retry-after"]
+        stamped = [*given, *added, (b"x-request-id", request.id.encode()), *self._edge.standing_headers(names)]
+        if request.correlation_id:
+            stamped.append((b"x-correlation-id", request.correlation_id.encode()))
+        return stamped
 
     async def answer(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
         """A whole response."""
@@ -321,8 +321,8 @@ def _read_request(scope: AsgiScope, headers: dict[bytes, str]) -> RequestContext
     client = scope.get("client")
     return RequestContext(
         headers=headers,
-        id=given if _SAFE_ID.fullmatch(given) else new_text_id(),
+        id=given if given and _SAFE_ID.fullmatch(given) else new_text_id(),
         door="http",
         ip=client[0] if client else "",
-        correlation_id=correlation if _SAFE_ID.fullmatch(correlation) else "",
+        correlation_id=correlation if correlation and _SAFE_ID.fullmatch(correlation) else "",
     )

@@ -38,7 +38,7 @@ BREAKER_STATES: Final = {"closed": 0, "half-open": 1, "open": 2}
 class HttpMetrics:
     """Requests by route template: how many, how long, how many at this moment."""
 
-    def __init__(self, registry: CollectorRegistry, ledger: Ledger) -> None:
+    def __init__(self, registry: CollectorRegistry, ledger: Ledger, *, shared: bool) -> None:
         self._ledger = ledger
         self._requests = Counter(
             "dragoman_http_requests_total", "Finished requests.", ("method", "route", "status"), registry=registry
@@ -51,8 +51,23 @@ class HttpMetrics:
             "dragoman_open_requests", "Requests being served.", multiprocess_mode="livesum", registry=registry
         )
         self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
-        self.opened = self._open.inc
-        self.closed = self._open.dec
+        self._now_open = 0
+        self._shared = shared
+        if not shared:
+            # Asked for at a scrape, which comes less often than a request.
+            self._open.set_function(lambda: self._now_open)
+
+    def opened(self) -> None:
+        """A request begins."""
+        self._now_open += 1
+        if self._shared:
+            self._open.set(self._now_open)
+
+    def closed(self) -> None:
+        """A request has ended."""
+        self._now_open -= 1
+        if self._shared:
+            self._open.set(self._now_open)
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one finished request. `route` is the template (`/v1/memory/{id}`), empty when nothing matched."""
@@ -230,7 +245,7 @@ class Metrics:
         self._registry = registry
         # Whoever is scraped can see to its own ledger, but not to those of other processes.
         self._ledger = ledger = Ledger(most=1) if self._shared else Ledger()
-        self.http = HttpMetrics(registry, ledger)
+        self.http = HttpMetrics(registry, ledger, shared=self._shared)
         self.operations = OperationMetrics(registry, ledger)
         self.limits = LimitMetrics(registry, ledger)
         self.dependencies = DependencyMetrics(registry)

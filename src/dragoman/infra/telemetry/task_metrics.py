@@ -58,17 +58,23 @@ class TaskMetrics:
         for what in ("contexts", "threads", "tasks"):
             self._cleaned.labels(what)
         self._known: set[str] = set()
+        self._children: dict[tuple[str | None, str], tuple[Counter, Histogram]] = {}
 
     def turned(self, skill: str | None, state: str, seconds: float, code: str | None) -> None:
         """Count one turn of a task; `code` is that of its error."""
         self._ledger.note(partial(self._turn, skill, state, seconds, code))
 
     def _turn(self, skill: str | None, state: str, seconds: float, code: str | None) -> None:
-        name = self._bounded(skill or "none")
-        self._turns.labels(name, state).inc()
-        self._seconds.labels(name).observe(seconds)
+        children = self._children.get((skill, state))
+        if children is None:
+            name = self._bounded(skill or "none")
+            children = (self._turns.labels(name, state), self._seconds.labels(name))
+            if name != OTHER:
+                self._children[skill, state] = children
+        children[0].inc()
+        children[1].observe(seconds)
         if code is not None:
-            self._errors.labels(name, self._bounded(code)).inc()
+            self._errors.labels(self._bounded(skill or "none"), self._bounded(code)).inc()
 
     def routed(self, by: str) -> None:
         """Count one message whose work was found."""

@@ -50,10 +50,12 @@ class TaskExecutor:
             InvalidInput: the message names a tool in a wrong way.
         """
         called = find_tool_call(job.message)
-        with within_task(str(job.task_id)):
+        ref = str(job.task_id)
+        with within_task(ref):
             if called is not None and self._tools.has(called[0]) and called[0] not in self._asking:
                 self._metrics.routed(kit.How.TOOL)
-                return await self._call(job, *called)
+                # Else the task is the key: whoever runs it again after a crash finds that it was done.
+                return await self._call(job, *called, key=job.message.get("key") or f"task:{ref}")
             return await self._turn(job, self._agent)
 
     def skill_of(self, job: Job) -> str | None:
@@ -64,10 +66,7 @@ class TaskExecutor:
             return job.skill
         return _skill(called[0]) if called is not None and self._tools.has(called[0]) else job.skill
 
-    async def _call(self, job: Job, name: str, arguments: Any) -> Outcome:
-        # Else the task is the key: whoever runs it again after a crash finds that it was done.
-        key = job.message.get("key") or f"task:{job.task_id}"
-
+    async def _call(self, job: Job, name: str, arguments: Any, *, key: str) -> Outcome:
         async def progress(text: str, percent: float | None) -> None:
             await job.report({"kind": "progress", "text": text, "percent": percent})
 

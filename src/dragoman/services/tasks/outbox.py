@@ -55,6 +55,8 @@ class Outbox:
 
     async def take(self) -> list[Event]:
         """What is held, for one who writes it along with something else; a write under way is waited for."""
+        if not self._events and not self._writing.locked():
+            return []
         async with self._writing:
             return self._emptied()[0]
 
@@ -62,6 +64,8 @@ class Outbox:
         """Begin no further write; one under way goes on."""
         if self._timer is not None:
             self._timer.cancel()
+        # The run holds this, and must not be held by it: every task would wait for the collector.
+        self._write = _tell_nobody
 
     def _emptied(self) -> tuple[list[Event], int]:
         held = self._events, self._bytes
@@ -77,3 +81,7 @@ class Outbox:
             await self.flush()
         except DragomanError as error:
             _LOG.warning("tasks.events_held", reason=error.message)
+
+
+async def _tell_nobody(events: list[Event]) -> None:
+    """What comes after the end is part of nothing."""

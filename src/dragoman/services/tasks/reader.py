@@ -28,6 +28,8 @@ class TaskReader:
         places: dict[UUID, list[int]] = {}
         for place, (tenant, _) in enumerate(asked):
             places.setdefault(tenant, []).append(place)
+        if len(places) == 1:  # as nearly always, and then nobody else has to be waited for
+            return await self._store.find_some(asked[0][0], [task_id for _, task_id in asked])
         pages = await asyncio.gather(
             *(self._store.find_some(tenant, [asked[place][1] for place in mine]) for tenant, mine in places.items())
         )

@@ -6,6 +6,7 @@ is not waited for is stored first and leased to this process, so that another ca
 
 import asyncio
 import itertools
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ import structlog
 
 from dragoman.context import Caller, PrincipalType, Role, TenantId
 from dragoman.errors import DragomanError, Internal, RateLimited, Unauthenticated
+from dragoman.infra.deadlines import Deadline, Deadlines
 from dragoman.infra.telemetry import TaskMetrics
 from dragoman.services.tasks.drafts import TAKEN_OVER
 from dragoman.services.tasks.errors import TaskTimedOut
@@ -44,7 +46,7 @@ class Desk:
     hub: Hub
     executor: Executor
     metrics: TaskMetrics
-    timeout_s: float
+    deadlines: Deadlines
     new_id: Callable[[], UUID]
 
 
@@ -75,7 +77,7 @@ class Run:
         self._replies = replies
         self._claim = claim
         self.reply: Json | None = None
-        self._started_at = task.started_at or datetime.now(UTC)
+        self._started_s = task.started_at.timestamp() if task.started_at is not None else time.time()
         self._storing = asyncio.Lock()
         self._known = asyncio.Event()
         self._cancellation = asyncio.Event()
@@ -158,27 +160,30 @@ class Run:
         if outcome.refused:
             await self._release_key()
         await self._settle(outcome)
-        took_s = (datetime.now(UTC) - self._started_at).total_seconds()
+        took_s = time.time() - self._started_s
         self._desk.metrics.turned(task.skill, outcome.state.value, took_s, (outcome.error or {}).get("code"))
 
     async def _do(self, job: Job) -> Outcome:
-        limit, skill = asyncio.timeout(self._left_s()), self._desk.executor.skill_of(job)
+        executor, deadline = self._desk.executor, self._begin_deadline()
         try:
-            async with limit:
-                return await self._desk.executor.execute(job)
+            return await executor.execute(job)
         except (RateLimited, Unauthenticated) as error:
             # Not about the task but about who asks: as long as nothing is stored, there is no task to fail.
             if not self._stored:
                 raise
-            return failed(error, skill=skill, refused=True)
+            return failed(error, skill=executor.skill_of(job), refused=True)
         except DragomanError as error:
-            return failed(error, skill=skill, refused=True)
+            return failed(error, skill=executor.skill_of(job), refused=True)
+        except asyncio.CancelledError:
+            if not deadline.caught():
+                raise
+            _LOG.warning("tasks.timed_out", task_id=str(job.task_id), skill=executor.skill_of(job))
+            return failed(TaskTimedOut(after_s=self._desk.deadlines.after_s), skill=executor.skill_of(job))
         except Exception:  # noqa: BLE001 - a worker loop: whatever happens, the task ends
-            if limit.expired():
-                _LOG.warning("tasks.timed_out", task_id=str(job.task_id), skill=skill)
-                return failed(TaskTimedOut(after_s=self._desk.timeout_s), skill=skill)
-            _LOG.exception("tasks.work_failed", task_id=str(job.task_id), skill=skill)
-            return failed(Internal(), skill=skill)
+            _LOG.exception("tasks.work_failed", task_id=str(job.task_id), skill=executor.skill_of(job))
+            return failed(Internal(), skill=executor.skill_of(job))
+        finally:
+            deadline.lift()
 
     async def _release_key(self) -> None:
         """Only a task that was accepted consumes the key of the message that began it."""
@@ -186,11 +191,11 @@ class Run:
         if key is not None and self._message == task.history[0]:
             await self._desk.keys.release(task.tenant_id, self._caller.subject, key, task.id)
 
-    def _left_s(self) -> float | None:
+    def _begin_deadline(self) -> Deadline:
         """How long this turn may go on; its time did not stand still while nobody ran it."""
-        if not self._desk.timeout_s:
-            return None
-        return self._desk.timeout_s - (datetime.now(UTC) - self._started_at).total_seconds()
+        if self.task.started_at is None:
+            return self._desk.deadlines.begin()
+        return Deadlines(self._desk.deadlines.after_s - (time.time() - self._started_s)).begin()
 
     async def _report(self, event: Json, *, linger: bool = False) -> None:
         await self.store()

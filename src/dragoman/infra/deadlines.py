@@ -1,4 +1,4 @@
-"""How long a request may take, with one timer for all of them."""
+"""How long a piece of work may take, with one timer for all that have the same time."""
 
 import asyncio
 
@@ -24,7 +24,7 @@ class Deadline:
 
 
 class Deadlines:
-    """All requests have the same time, so those that came first are late first, and one timer can watch them."""
+    """All have the same time, so those that came first are late first, and one timer can watch them."""
 
     def __init__(self, after_s: float) -> None:
         self.after_s = after_s
