@@ -24,7 +24,7 @@ READ_ELSEWHERE = {
     "memory.import": {"file"},
 }
 # What may be read from a file instead.
-BESIDE = {"knowledge.propose": {"file"}, "approval.request": {"file"}}
+BESIDE = {"knowledge.propose": {"file"}, "approval.request": {"file"}, "task.submit": {"file", "watch"}}
 
 
 def declared() -> list[AnyOperation]:

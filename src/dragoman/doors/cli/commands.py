@@ -72,7 +72,7 @@ def create(programs: Programs) -> Root:
         "template": Entry(_WORK, "What contracts are drafted from.", _noun("template")),
         "capability": Entry(_WORK, "Which worker may perform which action.", _capability),
         "approval": Entry(_WORK, "What waits for consent, and consenting to it.", _approval),
-        "task": Entry(_WORK, "Actions that were handed over, and every other task.", _noun("task")),
+        "task": Entry(_WORK, "Actions that were handed over, and every other task.", _task),
         "bench": Entry(_PROOF, "Measure how well a running server does.", _bench),
         "audit": Entry(_PROOF, "Who did what, provably.", _audit),
     }
@@ -210,3 +210,9 @@ def _approval(entry: Entry) -> click.Command:
     from dragoman.doors.cli.approvals import approval_commands  # noqa: PLC0415
 
     return approval_commands(entry.summary)
+
+
+def _task(entry: Entry) -> click.Command:
+    from dragoman.doors.cli.tasks import task_commands  # noqa: PLC0415
+
+    return task_commands(entry.summary)

@@ -148,6 +148,17 @@ _COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("matter_id", "matter", flexible=True, optional=True),
         Column("reason", flexible=True, optional=True),
     ),
+    "task": (
+        Column("task_id", "id"),
+        Column("state"),
+        Column("action", flexible=True),
+        Column("actor", "asked by", flexible=True),
+        Column("updated_at", "since (UTC)", time_format="%m-%d %H:%M:%S"),
+        Column("attempt", "attempt", optional=True),
+        Column("matter", flexible=True, optional=True),
+        Column("correlation_id", "correlation", flexible=True, optional=True),
+        Column("failure", flexible=True, optional=True),
+    ),
     "audit": (
         Column("seq", "#"),
         Column("at", "time (UTC)", time_format="%Y-%m-%d %H:%M:%S"),

@@ -100,7 +100,9 @@ WITH given AS (
 ), bound AS (
     UPDATE delegations d SET governance = coalesce(m.governance, d.governance),
         waits_for = CASE WHEN m.waits_for IS NOT NULL THEN ARRAY(SELECT jsonb_array_elements_text(m.waits_for)) END,
-        answers = CASE WHEN m.answer IS NULL THEN d.answers ELSE d.answers || m.answer END
+        answers = CASE WHEN m.answer IS NULL THEN d.answers ELSE d.answers || m.answer END,
+        -- An attempt that had to ask, or to wait for consent, is not held against the task.
+        max_attempts = d.max_attempts + CASE WHEN coalesce(m.answer, m.waits_for) IS NULL THEN 0 ELSE 1 END
     FROM moved m WHERE d.tenant_id = m.tenant_id AND d.task_id = m.id
       AND (m.governance IS NOT NULL OR m.waits_for IS NOT NULL OR m.answer IS NOT NULL OR d.waits_for IS NOT NULL)
 ), logged AS (
