@@ -22,8 +22,8 @@ def edits(old: Sequence[Hashable], new: Sequence[Hashable], *, most: int) -> lis
     # Numbers compare in no time, blocks of words do not.
     numbers: dict[Hashable, int] = {}
     old, new = ([numbers.setdefault(one, len(numbers)) for one in given] for given in (old, new))
-    front = _common(old, new)
-    back = _common(old[front:][::-1], new[front:][::-1])
+    front = common_length(old, new)
+    back = common_length(old[front:][::-1], new[front:][::-1])
     inner_old, inner_new = old[front : len(old) - back], new[front : len(new) - back]
     steps = _shortest(inner_old, inner_new, most) if inner_old and inner_new else None
     matches = [(x + front, y + front) for x, y in steps or ()]
@@ -33,7 +33,8 @@ def edits(old: Sequence[Hashable], new: Sequence[Hashable], *, most: int) -> lis
     return list(_stretches(pairs, len(old), len(new)))
 
 
-def _common(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
+def common_length(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
+    """For how long two sequences begin alike."""
     length = 0
     for mine, theirs in zip(one, other, strict=False):
         if mine != theirs:

@@ -103,6 +103,7 @@ class _Comparison:
         yield from _runs(come, "inserted", reason)
 
     def _note(self, kind: ChangeKind, before: str, after: str) -> str | None:
+        before, after = before.strip() or before, after.strip() or after
         reason = self._why(self._clause, before, after)
         self._changes.append(Change(len(self._changes) + 1, kind, self._clause, before, after, reason))
         return reason
@@ -138,10 +139,9 @@ def _word_edits(before: Block, after: Block) -> list[Edit]:
     tokens = _tokens(after)
     merged: list[Edit] = []
     for edit in edits(_tokens(before), tokens, most=_MOST_WORDS):
-        blank = not edit.changed and not _words(tokens[slice(*edit.new)]).strip()
-        last = merged[-1] if merged else None
-        if last is not None and last.changed and (edit.changed or blank):
-            merged[-1] = Edit((last.old[0], edit.old[1]), (last.new[0], edit.new[1]), changed=True)
+        if edit.changed and len(merged) > 1 and not _words(tokens[slice(*merged[-1].new)]).strip():
+            first = merged[-2]
+            merged[-2:] = [Edit((first.old[0], edit.old[1]), (first.new[0], edit.new[1]), changed=True)]
         else:
             merged.append(edit)
     return merged

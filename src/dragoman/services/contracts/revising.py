@@ -7,6 +7,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from dragoman.errors import FieldError, InvalidInput
 from dragoman.operations import Input
+from dragoman.services.contracts.diff import common_length
 from dragoman.services.contracts.models import VersionNumber
 from dragoman.services.contracts.prose import Block, Blocks, Run, block_of
 from dragoman.services.contracts.redlining import Why
@@ -98,13 +99,17 @@ def revise_blocks(blocks: Blocks, edits: Sequence[Replacement]) -> Blocks:
 
 
 def _replaced(block: Block, edit: Replacement) -> Iterator[Run]:
+    # What stays at both ends stays in its manner, too.
+    front = common_length(edit.find, edit.replace)
+    back = common_length(edit.find[front:][::-1], edit.replace[front:][::-1])
     start = block.text.index(edit.find)
-    end, place = start + len(edit.find), 0
+    end, start, place = start + len(edit.find) - back, start + front, 0
+    last = block.runs[-1]
     for run in block.runs:
         stop = place + len(run.text)
         yield Run(run.text[: max(0, start - place)], run.strong)
-        if place <= start < stop:
-            yield Run(edit.replace.replace("\n", " "), run.strong)
+        if place <= start < stop or (run is last and start == stop):
+            yield Run(edit.replace[front : len(edit.replace) - back], run.strong)
         yield Run(run.text[max(0, end - place) :], run.strong)
         place = stop
 
