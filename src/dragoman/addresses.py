@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from dragoman.operations import AnyOperation
 from dragoman.services.approvals import operations as approvals
 from dragoman.services.audit import operations as audit
+from dragoman.services.checklists import operations as checklists
 from dragoman.services.contracts import operations as contracts
 from dragoman.services.delegation import operations as task
 from dragoman.services.delegation import operations_workers as workers
@@ -87,6 +88,9 @@ BINDINGS = (
     Binding("GET", "/api/documents", contracts.LIST),
     Binding("GET", "/api/documents/{document_id}", contracts.SHOW),
     Binding("GET", "/api/documents/{document_id}/content", contracts.READ_CONTENT),
+    Binding("POST", "/api/checklists", checklists.CREATE, 201),
+    Binding("GET", "/api/checklists/{checklist_id}", checklists.SHOW),
+    Binding("POST", "/api/checklists/{checklist_id}/validate", checklists.VALIDATE),
     Binding("GET", "/api/templates", contracts.LIST_TEMPLATES),
     Binding("POST", "/api/governance/validate", governance.VALIDATE),
     Binding("POST", "/api/governance/drift", governance.CHECK_DRIFT),

@@ -219,7 +219,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     approvals = build_approvals(handlers, db, core_db, library)
     contracts = build_contracts(settings, handlers, db, CertificateAuthority(keyring.signing))
     vault = Vault(keyring.vault)
-    workers = [contracts.worker, *load_workers(settings.tasks.workers)]
+    workers = [*contracts.workers, *load_workers(settings.tasks.workers)]
     registry = build_registry(settings, handlers, db, vault, built_in=workers)
     deciders = interim(registry, contracts.resources)
     delegation = build_delegation(settings, handlers, (db, core_db), core_trail, deciders, metrics.tasks)

@@ -7,6 +7,10 @@ from dragoman.infra.config import Settings
 from dragoman.infra.db import Database
 from dragoman.infra.ids import new_id
 from dragoman.operations import Handlers
+from dragoman.services.checklists import operations as checklist_operations
+from dragoman.services.checklists.service import ChecklistService
+from dragoman.services.checklists.store import ChecklistStore
+from dragoman.services.checklists.worker import ChecklistsWorker
 from dragoman.services.contracts import operations
 from dragoman.services.contracts.catalogue import list_templates
 from dragoman.services.contracts.documents import DocumentService
@@ -16,6 +20,7 @@ from dragoman.services.contracts.resources import DocumentResources
 from dragoman.services.contracts.store import DocumentStore
 from dragoman.services.contracts.typesetting import Typesetter
 from dragoman.services.contracts.worker import DocumentsWorker
+from dragoman.services.delegation.workers import Worker
 from dragoman.services.signatures.certificates import CertificateAuthority
 from dragoman.services.signatures.press import Press
 from dragoman.services.signatures.verification import verify
@@ -26,7 +31,7 @@ class ContractsCore:
     """What others build on: the documents, who works on them, and who knows whether they are there."""
 
     documents: DocumentService
-    worker: DocumentsWorker
+    workers: tuple[Worker, ...]
     resources: DocumentResources
 
 
@@ -50,9 +55,13 @@ def build_contracts(
     documents = DocumentService(DocumentStore(db), max_bytes=settings.contracts.max_document_bytes, new_id=new_id)
     typesetter = Typesetter(at_once=os.cpu_count() or 1)
     worker = DocumentsWorker(documents, typesetter, Execution(documents, EmbeddedVerifier(authority)))
+    checklists = ChecklistService(ChecklistStore(db), new_id=new_id)
     handlers.add(operations.ADD, documents.add)
     handlers.add(operations.LIST, documents.list)
     handlers.add(operations.SHOW, documents.show)
     handlers.add(operations.READ_CONTENT, documents.content)
     handlers.add(operations.LIST_TEMPLATES, list_templates)
-    return ContractsCore(documents, worker, DocumentResources(documents))
+    handlers.add(checklist_operations.CREATE, checklists.create)
+    handlers.add(checklist_operations.SHOW, checklists.show)
+    handlers.add(checklist_operations.VALIDATE, checklists.validate)
+    return ContractsCore(documents, (worker, ChecklistsWorker(checklists)), DocumentResources(documents))

@@ -69,6 +69,7 @@ def create(programs: Programs) -> Root:
         "memory": Entry(_KNOWN, "What agents and people want remembered.", _memory),
         "governance": Entry(_KNOWN, "Policies in force, what breaks them, and drift.", _governance),
         "document": Entry(_WORK, "Contracts and other documents, in versions.", _document),
+        "checklist": Entry(_WORK, "What must be there before, at and after a closing.", _noun("checklist")),
         "template": Entry(_WORK, "What contracts are drafted from.", _noun("template")),
         "capability": Entry(_WORK, "Which worker may perform which action.", _capability),
         "approval": Entry(_WORK, "What waits for consent, and consenting to it.", _approval),

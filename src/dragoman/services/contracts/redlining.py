@@ -11,7 +11,8 @@ from dragoman.services.contracts.diff import Edit, edits
 from dragoman.services.contracts.prose import Block, BlockKind, Blocks, escape, mark_of
 from dragoman.services.contracts.typesetting import SetBlock, SetRun, plain
 
-_TOKEN: Final = re.compile(r"\s+|\w+|[^\w\s]")
+# A number is one word, with all that stands within it.
+_TOKEN: Final = re.compile(r"\s+|\d+(?:[.,:/-]\d+)*|\w+|[^\w\s]")
 _MOST_BLOCKS: Final = 1_000
 _MOST_WORDS: Final = 400
 _MOST_PAIRS: Final = 10_000
@@ -163,11 +164,10 @@ def _matches(old: Blocks, new: Blocks) -> list[tuple[int, int]]:
     """The pairs that are most alike together."""
     if len(old) * len(new) > _MOST_PAIRS:
         return [(place, place) for place in range(min(len(old), len(new))) if old[place].kind is new[place].kind]
-    bags = [Counter(block.text.split()) for block in old], [Counter(block.text.split()) for block in new]
     best = [[0.0] * (len(new) + 1) for _ in range(len(old) + 1)]
     for x in reversed(range(len(old))):
         for y in reversed(range(len(new))):
-            alike = _likeness(bags[0][x], bags[1][y]) if old[x].kind is new[y].kind else 0.0
+            alike = _likeness(old[x], new[y])
             taken = alike + best[x + 1][y + 1] if alike >= _ALIKE else 0.0
             best[x][y] = max(taken, best[x + 1][y], best[x][y + 1])
     found: list[tuple[int, int]] = []
@@ -183,9 +183,13 @@ def _matches(old: Blocks, new: Blocks) -> list[tuple[int, int]]:
     return found
 
 
-def _likeness(one: Counter[str], other: Counter[str]) -> float:
-    total = one.total() + other.total()
-    return 2 * (one & other).total() / total if total else 0.0
+def _likeness(one: Block, other: Block) -> float:
+    """The share of words that both have; of a title or a place to sign, one takes the place of the other."""
+    if one.kind is not other.kind:
+        return 0.0
+    mine, theirs = Counter(one.text.split()), Counter(other.text.split())
+    share = 2 * (mine & theirs).total() / (mine.total() + theirs.total())
+    return max(share, _ALIKE) if one.kind in (BlockKind.TITLE, BlockKind.SIGNATURE) else share
 
 
 def _marked(run: SetRun) -> str:

@@ -12,14 +12,16 @@ from dragoman.services.contracts.documents import DocumentService, Held, Made, P
 from dragoman.services.contracts.drafting import DraftDocument, draft
 from dragoman.services.contracts.executing import Execution, MarkExecuted
 from dragoman.services.contracts.prose import Blocks, write_markdown
-from dragoman.services.contracts.redlining import Redline, compare
+from dragoman.services.contracts.redlining import Change, Redline, compare
 from dragoman.services.contracts.resources import version_of
 from dragoman.services.contracts.revising import RedlineDocument, reasons_of, revise_blocks, revise_text
 from dragoman.services.contracts.typesetting import Typesetter, count_pages, plain
 from dragoman.services.contracts.wording import Unreadable, Wording, read_blocks, read_wording
 from dragoman.services.delegation.workers import Assignment, Capability, Evidence, EvidenceKind, Json, Performed
 
-_MOST_CHANGES: Final = 1_000
+# What a result holds of a redline; all of it stands in the document.
+_MOST_CHANGES: Final = 200
+_MOST_WORDS: Final = 2_000
 DRAFT = Capability(
     "document.draft", "Draft a contract from a template", DraftDocument, timeout_s=60, at_once=20
 )  # fmt: skip
@@ -110,7 +112,7 @@ class DocumentsWorker:
 
     async def _compared(self, assignment: Assignment, earlier: Held, later: Placed, redline: Redline) -> Performed:
         """What changed, with a document that shows it when anything did."""
-        changes = [asdict(change) for change in redline.changes[:_MOST_CHANGES]]
+        changes = [_told(change) for change in redline.changes[:_MOST_CHANGES]]
         output: Json = {
             **_shown(later), "available": True, "from_version": earlier.version.version,
             "to_version": later.version.version, "change_count": len(redline.changes), "changes": changes,
@@ -170,6 +172,10 @@ def _revised(given: RedlineDocument, old: Wording, media_type: m.MediaType) -> t
         return None, revise_blocks(old.blocks, edits)
     raw = revise_text(old.raw, edits)
     return raw, read_blocks(raw, media_type)
+
+
+def _told(change: Change) -> Json:
+    return {**asdict(change), "before": change.before[:_MOST_WORDS], "after": change.after[:_MOST_WORDS]}
 
 
 def _shown(placed: Placed) -> dict[str, Any]:
