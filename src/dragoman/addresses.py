@@ -12,6 +12,7 @@ from dragoman.services.delegation import operations_workers as workers
 from dragoman.services.governance import operations as governance
 from dragoman.services.knowledge import operations as knowledge
 from dragoman.services.memory import operations as memory
+from dragoman.services.signatures import operations as signatures
 from dragoman.services.tenancy import operations as tenancy
 
 
@@ -122,4 +123,12 @@ BINDINGS = (
     Binding("POST", "/api/tasks/{task_id}/cancel", task.CANCEL),
     Binding("POST", "/api/tasks/{task_id}/input", task.PROVIDE_INPUT),
     Binding("POST", "/api/tasks/{task_id}/transition", task.TRANSITION),
+    Binding("GET", "/api/signatures", signatures.LIST),
+    Binding("POST", "/api/signatures/verify", signatures.VERIFY),
+    Binding("GET", "/api/signatures/{signature_id}", signatures.GET),
+    Binding("POST", "/api/signatures/{signature_id}/sign", signatures.SIGN_DOCUMENT),
+    Binding("POST", "/api/signatures/{signature_id}/decline", signatures.DECLINE),
+    Binding("GET", "/api/signing-providers", signatures.LIST_PROVIDERS),
+    Binding("POST", "/api/signing-providers", signatures.CONFIGURE),
+    Binding("DELETE", "/api/signing-providers/{provider}", signatures.REMOVE_PROVIDER),
 )

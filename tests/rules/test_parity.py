@@ -21,6 +21,7 @@ READ_ELSEWHERE = {
     "document.content": {"document_id", "version", "source", "output"},
     "knowledge.check": {"path", "since", "form", "min_severity", "item_ids"},
     "memory.export": {"file", "layers", "ids"},
+    "signature.verify": {"file", "document_id", "version"},
     "memory.import": {"file"},
 }
 # What may be read from a file instead.

@@ -19,6 +19,7 @@ from dragoman.app.mcp import build_mcp
 from dragoman.app.memory import MemoryCore, build_memory
 from dragoman.app.push import PushCore, build_push
 from dragoman.app.sessions import A2aEcosystem, SessionContexts
+from dragoman.app.signatures import SignatureCore
 from dragoman.app.tasks import TaskCore, build_tasks
 from dragoman.app.tools import GateTools
 from dragoman.app.workers import build_registry
@@ -36,6 +37,9 @@ from dragoman.doors.mcp.paths import PATHS as MCP_PATHS
 from dragoman.doors.rest.openapi import build_openapi
 from dragoman.doors.rest.routes import RestDoor
 from dragoman.doors.rest.site import SITE_PATHS, Site
+from dragoman.doors.webhooks.door import PREFIX as WEBHOOK_PREFIX
+from dragoman.doors.webhooks.door import WebhookDoor
+from dragoman.doors.webhooks.paths import PATHS as WEBHOOK_PATHS
 from dragoman.errors import DragomanError
 from dragoman.gate import Gate, Guards, Watch
 from dragoman.infra.auth.authenticator import Authenticator
@@ -57,7 +61,6 @@ from dragoman.services.audit.sealer import Sealer
 from dragoman.services.audit.service import AuditService
 from dragoman.services.audit.store import AuditStore, SealStore
 from dragoman.services.audit.trail import AuditTrail
-from dragoman.services.signatures.certificates import CertificateAuthority
 from dragoman.services.tenancy import operations as tenancy
 from dragoman.services.tenancy.keys import KeyService
 from dragoman.services.tenancy.revocations import Revocations
@@ -75,8 +78,8 @@ OPEN_PATHS = METADATA_PATHS | {
     CARD_PATH,
     OLD_CARD_PATH,
 }
-OPEN_PREFIXES = ("/docs/",)
-CARRIED_PATHS = A2A_PATHS | A2A_OLD_PATHS | MCP_PATHS
+OPEN_PREFIXES = ("/docs/", WEBHOOK_PREFIX)
+CARRIED_PATHS = A2A_PATHS | A2A_OLD_PATHS | MCP_PATHS | WEBHOOK_PATHS
 _A2A = (*RPC_PATHS, CARD_PATH, OLD_CARD_PATH)
 _A2A_PREFIXES = (f"{REST_PATH}/", SEED_PREFIX)
 
@@ -135,6 +138,7 @@ class Application:
     memory: MemoryCore
     knowledge: KnowledgeCore
     approvals: ApprovalCore
+    signatures: SignatureCore
     ready: bool = False
     jobs: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
@@ -148,6 +152,7 @@ class Application:
         await self.approvals.start()
         await self.tasks.start()
         await self.push.start()
+        await self.signatures.start()
         self.jobs = [asyncio.create_task(self.sealer.run()), asyncio.create_task(self.health.pulse())]
         self.ready = True
 
@@ -158,6 +163,7 @@ class Application:
             job.cancel()
         await asyncio.gather(*self.jobs, return_exceptions=True)
         with suppress(Exception):
+            await self.signatures.stop()
             await self.push.stop()
             await self.mcp.stop()
             await self.tasks.stop()
@@ -174,8 +180,9 @@ class Application:
 class Doors:
     """Hands a request to its door by the first part of its path."""
 
-    def __init__(self, *, rest: AsgiApp, a2a: AsgiApp, mcp: AsgiApp, site: AsgiApp) -> None:
+    def __init__(self, *, rest: AsgiApp, a2a: AsgiApp, mcp: AsgiApp, webhooks: AsgiApp, site: AsgiApp) -> None:
         self._rest = rest
+        self._webhooks = webhooks
         self._a2a = a2a
         self._mcp = mcp
         self._site = site
@@ -183,7 +190,9 @@ class Doors:
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Find the door."""
         path: str = scope["path"]
-        if path.startswith("/api/"):
+        if path.startswith(WEBHOOK_PREFIX):
+            await self._webhooks(scope, receive, send)
+        elif path.startswith("/api/"):
             await self._rest(scope, receive, send)
         elif path in _A2A or path.startswith(_A2A_PREFIXES):
             await self._a2a(scope, receive, send)
@@ -217,11 +226,10 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     knowledge = build_knowledge(settings, handlers, db, core_db, memory.embedder, authority)
     library = bind_governance(handlers, db, knowledge.repositories)
     approvals = build_approvals(handlers, db, core_db, library)
-    contracts = build_contracts(settings, handlers, db, CertificateAuthority(keyring.signing))
+    contracts = build_contracts(settings, handlers, db, core_db, keyring)
     vault = Vault(keyring.vault)
     workers = [*contracts.workers, *load_workers(settings.tasks.workers)]
-    registry = build_registry(settings, handlers, db, vault, built_in=workers)
-    deciders = interim(registry, contracts.resources)
+    deciders = interim(build_registry(settings, handlers, db, vault, built_in=workers), contracts.resources)
     delegation = build_delegation(settings, handlers, (db, core_db), core_trail, deciders, metrics.tasks)
 
     guards = Guards(admission=admission, authority=authority, keys=IdempotencyKeys(db), trail=trail)
@@ -239,7 +247,8 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
         Edge, authenticator=authenticator, admission=admission, metrics=metrics, security=security, tracer=tracer
     )
     mcp = build_mcp(settings, gate, tasks, tools, authority, keyring)
-    doors = Doors(rest=RestDoor(gate, BINDINGS), a2a=A2ADoor(calls), mcp=mcp, site=site)
+    webhooks = WebhookDoor(contracts.signatures.receivers, security)
+    doors = Doors(rest=RestDoor(gate, BINDINGS), a2a=A2ADoor(calls), mcp=mcp, webhooks=webhooks, site=site)
     application = Application(
         asgi=guard(doors, replace(_edge_rules(settings), resources={MCP_PATH: mcp.resource})),
         grpc=_grpc_edge(settings, calls, guard) if grpc_port else None,
@@ -255,6 +264,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
         memory=memory,
         knowledge=knowledge,
         approvals=approvals,
+        signatures=contracts.signatures,
     )
     return _with_checks(application)
 

@@ -1,8 +1,12 @@
-"""Puts contract work together: documents, and the worker that drafts, compares and closes them."""
+"""Puts contract work together: documents, signatures, and the workers for both."""
 
 import os
 from dataclasses import dataclass
+from uuid import UUID
 
+from dragoman.app.signatures import SignatureCore, build_signatures
+from dragoman.context import Caller
+from dragoman.infra.auth.keyring import Keyring
 from dragoman.infra.config import Settings
 from dragoman.infra.db import Database
 from dragoman.infra.ids import new_id
@@ -21,47 +25,57 @@ from dragoman.services.contracts.store import DocumentStore
 from dragoman.services.contracts.typesetting import Typesetter
 from dragoman.services.contracts.worker import DocumentsWorker
 from dragoman.services.delegation.workers import Worker
-from dragoman.services.signatures.certificates import CertificateAuthority
-from dragoman.services.signatures.press import Press
-from dragoman.services.signatures.verification import verify
+from dragoman.services.signatures.models import VerifySignatures
+from dragoman.services.signatures.service import SignatureService
 
 
 @dataclass(frozen=True, slots=True)
 class ContractsCore:
-    """What others build on: the documents, who works on them, and who knows whether they are there."""
+    """Signatures, who works on documents, and who knows whether they are there."""
 
-    documents: DocumentService
+    signatures: SignatureCore
     workers: tuple[Worker, ...]
     resources: DocumentResources
 
 
-class EmbeddedVerifier:
-    """Signatures as the embedded authority of this installation sees them."""
+class SignedDocuments:
+    """Signatures as they were asked for here; of a document that nobody was asked to sign, those in the PDF itself."""
 
-    def __init__(self, authority: CertificateAuthority) -> None:
-        self._press = Press(authority)
+    def __init__(self, signatures: SignatureService) -> None:
+        self._signatures = signatures
 
-    async def verify(self, pdf: bytes, *, sha256: str) -> SignatureVerdict:
-        """Who signed it, and whether it holds."""
-        found = await verify(self._press, pdf, sha256=sha256)
+    async def verify(self, caller: Caller, document_id: UUID, pdf: bytes, *, sha256: str) -> SignatureVerdict:
+        """Who signed it, whether it holds, and whether all have signed who were asked to."""
+        signed = await self._signatures.check(caller, document_id, sha256)
+        if signed.asked:
+            return SignatureVerdict(valid=signed.complete, explanation=signed.explanation, signers=signed.signers)
+        found = await self._signatures.verify(caller, VerifySignatures(content=pdf))
         signers = tuple(one.signer for one in found.signatures if one.signer is not None)
         return SignatureVerdict(valid=found.valid, explanation=found.explanation, signers=signers)
 
 
-def build_contracts(
-    settings: Settings, handlers: Handlers, db: Database, authority: CertificateAuthority
-) -> ContractsCore:
-    """Contract work, its operations bound."""
+def build_documents(settings: Settings, handlers: Handlers, db: Database) -> DocumentService:
+    """Documents, their operations bound."""
     documents = DocumentService(DocumentStore(db), max_bytes=settings.contracts.max_document_bytes, new_id=new_id)
-    typesetter = Typesetter(at_once=os.cpu_count() or 1)
-    worker = DocumentsWorker(documents, typesetter, Execution(documents, EmbeddedVerifier(authority)))
-    checklists = ChecklistService(ChecklistStore(db), new_id=new_id)
     handlers.add(operations.ADD, documents.add)
     handlers.add(operations.LIST, documents.list)
     handlers.add(operations.SHOW, documents.show)
     handlers.add(operations.READ_CONTENT, documents.content)
+    return documents
+
+
+def build_contracts(
+    settings: Settings, handlers: Handlers, db: Database, core_db: Database, keyring: Keyring
+) -> ContractsCore:
+    """Contract work, its operations bound."""
+    documents = build_documents(settings, handlers, db)
+    signatures = build_signatures(settings, handlers, db, core_db, documents, keyring)
+    typesetter = Typesetter(at_once=os.cpu_count() or 1)
+    worker = DocumentsWorker(documents, typesetter, Execution(documents, SignedDocuments(signatures.service)))
+    checklists = ChecklistService(ChecklistStore(db), new_id=new_id)
     handlers.add(operations.LIST_TEMPLATES, list_templates)
     handlers.add(checklist_operations.CREATE, checklists.create)
     handlers.add(checklist_operations.SHOW, checklists.show)
     handlers.add(checklist_operations.VALIDATE, checklists.validate)
-    return ContractsCore(documents, (worker, ChecklistsWorker(checklists)), DocumentResources(documents))
+    workers = (worker, signatures.worker, ChecklistsWorker(checklists))
+    return ContractsCore(signatures, workers, DocumentResources(documents))

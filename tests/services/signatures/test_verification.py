@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import io
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 import pytest
@@ -21,6 +21,7 @@ from dragoman.services.signatures.certificates import CertificateAuthority, Hold
 from dragoman.services.signatures.press import Mark, Press
 from dragoman.services.signatures.verification import Verdict, Verification, verify
 
+Verified = Callable[[bytes], Verification]
 NOW = datetime.now(UTC)
 OURS = CertificateAuthority(ec.generate_private_key(ec.SECP256R1()))
 OTHERS = CertificateAuthority(ec.generate_private_key(ec.SECP256R1()))
@@ -33,13 +34,19 @@ def signed_by(pdf: bytes, *names: str, authority: CertificateAuthority = OURS) -
             holder = Holder(name, "Acme", f"{name.partition(' ')[0].lower()}@example.com")
             mark = Mark(name, "I agree", f"Signed by {name} (100%)")
             content = await press.sign(content, authority.issue(holder, at=NOW), mark)
+        await press.stop()
         return content
 
     return asyncio.run(sign())
 
 
-def verified(pdf: bytes) -> Verification:
-    return asyncio.run(verify(Press(OURS), pdf, sha256=hashlib.sha256(pdf).hexdigest()))
+@pytest.fixture(scope="module")
+def verified() -> Iterator[Verified]:
+    """Verification by one press for all tests."""
+    press = Press(OURS)
+    with asyncio.Runner() as runner:
+        yield lambda pdf: runner.run(verify(press, pdf, sha256=hashlib.sha256(pdf).hexdigest()))
+        runner.run(press.stop())
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +71,7 @@ def test_a_signed_pdf_is_good_for_the_validator_of_pyhanko(plain: bytes, signed:
     assert signed.startswith(plain)
 
 
-def test_verification_names_the_signers(signed: bytes) -> None:
+def test_verification_names_the_signers(verified: Verified, signed: bytes) -> None:
     report = verified(signed)
 
     assert (report.verdict, report.valid, report.pages) == (Verdict.VALID, True, 1)
@@ -94,20 +101,20 @@ TOUCHED: dict[str, tuple[Callable[[bytes], bytes], Verdict]] = {
 
 
 @pytest.mark.parametrize("what", TOUCHED)
-def test_what_was_touched_is_called_so(signed: bytes, what: str) -> None:
+def test_what_was_touched_is_called_so(verified: Verified, signed: bytes, what: str) -> None:
     touch, verdict = TOUCHED[what]
 
     assert verified(touch(signed)).verdict is verdict
 
 
-def test_a_signature_that_others_vouch_for_is_not_ours(plain: bytes) -> None:
+def test_a_signature_that_others_vouch_for_is_not_ours(verified: Verified, plain: bytes) -> None:
     report = verified(signed_by(plain, "Eve", authority=OTHERS))
 
     assert (report.verdict, report.valid) == (Verdict.UNTRUSTED, False)
     assert report.signatures[0].intact
 
 
-def test_a_pdf_without_signatures_is_unsigned(plain: bytes) -> None:
+def test_a_pdf_without_signatures_is_unsigned(verified: Verified, plain: bytes) -> None:
     assert verified(plain).verdict is Verdict.UNSIGNED
 
 
@@ -132,7 +139,7 @@ NO_PDF = {
 
 
 @pytest.mark.parametrize("what", NO_PDF)
-def test_what_is_no_pdf_is_refused(what: str) -> None:
+def test_what_is_no_pdf_is_refused(verified: Verified, what: str) -> None:
     with pytest.raises(DocumentInvalid) as caught:
         verified(NO_PDF[what])
 

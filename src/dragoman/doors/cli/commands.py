@@ -74,6 +74,7 @@ def create(programs: Programs) -> Root:
         "capability": Entry(_WORK, "Which worker may perform which action.", _capability),
         "approval": Entry(_WORK, "What waits for consent, and consenting to it.", _approval),
         "task": Entry(_WORK, "Actions that were handed over, and every other task.", _task),
+        "signature": Entry(_WORK, "Requests for signatures, and what signatures are worth.", _signature),
         "bench": Entry(_PROOF, "Measure how well a running server does.", _bench),
         "audit": Entry(_PROOF, "Who did what, provably.", _audit),
     }
@@ -187,6 +188,12 @@ def _document(entry: Entry) -> click.Command:
     from dragoman.doors.cli.documents import document_commands  # noqa: PLC0415
 
     return document_commands(entry.summary)
+
+
+def _signature(entry: Entry) -> click.Command:
+    from dragoman.doors.cli.signatures import signature_commands  # noqa: PLC0415
+
+    return signature_commands(entry.summary)
 
 
 def _audit(entry: Entry) -> click.Command:

@@ -61,7 +61,7 @@ class Execution:
         unknown = [one.sha256 for one in given.evidence if not await self._documents.has_content(caller, one.sha256)]
         if unknown:
             raise EvidenceUnknown(unknown)
-        verdict = await self._look(held)
+        verdict = await self._look(caller, held)
         if not verdict.valid and not given.evidence:
             raise NotSigned(held.version.version, verdict.explanation)
         number = held.version.version
@@ -72,7 +72,7 @@ class Execution:
             raise DocumentClosed(document.state.value)
         return Executed(document, held, verdict, given.evidence)
 
-    async def _look(self, held: Held) -> SignatureVerdict:
+    async def _look(self, caller: Caller, held: Held) -> SignatureVerdict:
         if held.version.media_type is not MediaType.PDF:
             return SignatureVerdict(valid=False, explanation="it is no PDF, and carries no signatures")
-        return await self._verifier.verify(held.content, sha256=held.version.sha256)
+        return await self._verifier.verify(caller, held.document.id, held.content, sha256=held.version.sha256)

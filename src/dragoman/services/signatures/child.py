@@ -1,6 +1,7 @@
 """The process in which PDFs are taken apart: strangers wrote them, and a small file can ask for all of the memory.
 
-One request a process: a JSON object on the input, one on the output. What cannot be read is answered with `refused`.
+Frames go both ways: four bytes of length, then JSON. What cannot be read is answered with `refused`, and the end of the
+input is the end of the process.
 """
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 # asn1crypto has no types.
@@ -24,7 +25,6 @@ from pyhanko_certvalidator.registry import SimpleCertificateStore
 
 Json = dict[str, Any]
 _MOST_MEMORY: Final = 1 << 30
-_MOST_CPU_S: Final = 30
 # Marks stand in the lower margin of the last page, where a contract has nothing else.
 _COLUMNS, _ROWS, _WIDTH, _HEIGHT, _GAP, _LEFT, _BOTTOM = 4, 2, 124, 26, 8, 36, 8
 
@@ -145,11 +145,14 @@ def _answer(asked: Json) -> Json:
 
 
 def main() -> None:
-    """Answer one request."""
+    """Answer until the input ends."""
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
-    resource.setrlimit(resource.RLIMIT_CPU, (_MOST_CPU_S, _MOST_CPU_S))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    sys.stdout.buffer.write(orjson.dumps(_answer(orjson.loads(sys.stdin.buffer.read()))))
+    frames, out = sys.stdin.buffer, sys.stdout.buffer
+    while len(size := frames.read(4)) == 4:
+        answer = orjson.dumps(_answer(orjson.loads(frames.read(int.from_bytes(size, "big")))))
+        out.write(len(answer).to_bytes(4, "big") + answer)
+        out.flush()
 
 
 if __name__ == "__main__":

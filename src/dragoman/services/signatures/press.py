@@ -5,7 +5,7 @@ import base64
 import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import orjson
 
@@ -17,6 +17,7 @@ EXTRA: Final = "contracts"
 _PDF: Final = "application/pdf"
 _AT_ONCE: Final = 2
 _TIMEOUT_S: Final = 40.0
+_IDLE_S: Final = 60.0
 _CHILD: Final = "dragoman.services.signatures.child"
 Json = dict[str, Any]
 
@@ -31,11 +32,20 @@ class Mark:
 
 
 class Press:
-    """Signs and inspects PDFs; a few at once, the others wait."""
+    """Signs and inspects PDFs; a few at once, the others wait. Its processes begin with the first and end when idle."""
 
     def __init__(self, authority: CertificateAuthority) -> None:
         self._authority = authority
         self._room = asyncio.Semaphore(_AT_ONCE)
+        self._idle: list[_Child] = []
+        self._retirement: asyncio.TimerHandle | None = None
+
+    async def stop(self) -> None:
+        """End its processes."""
+        if self._retirement is not None:
+            self._retirement.cancel()
+        while self._idle:
+            await self._idle.pop().end()
 
     async def sign(self, pdf: bytes, identity: Identity, mark: Mark) -> bytes:
         """The PDF with one more signature in the form of PAdES; signatures that were there stay good.
@@ -71,35 +81,89 @@ class Press:
             raise DocumentInvalid(_PDF, "it does not begin as a PDF does")
         request = orjson.dumps({**asked, "pdf": _text(pdf), "authority": _text(self._authority.certificate)})
         async with self._room:
-            answer = await _run(request)
+            child = await self._child()
+            try:
+                answer = await child.ask(request)
+            except BaseException:
+                # Whatever it was at, nobody waits for it any more.
+                await child.end()
+                raise
+            self._idle.append(child)
+            self._retire_later()
         if (reason := answer.get("refused")) is not None:
             raise DocumentInvalid(_PDF, reason)
         return answer
 
+    async def _child(self) -> "_Child":
+        while self._idle:
+            child = self._idle.pop()
+            if child.alive:
+                return child
+        return await _Child.start()
 
-async def _run(request: bytes) -> Json:
-    # An environment of its own: what the server was given is none of its business.
-    child = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        _CHILD,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        env={"PYTHONPATH": ":".join(entry for entry in sys.path if entry), "PYTHONUNBUFFERED": "1"},
-    )
-    try:
-        async with asyncio.timeout(_TIMEOUT_S):
-            said, _ = await child.communicate(request)
-    except TimeoutError:
-        raise DocumentInvalid(_PDF, "it takes too long to read") from None
-    finally:
-        if child.returncode is None:
-            child.kill()
-            await child.wait()
-    if child.returncode != 0 or not said:
-        raise DocumentInvalid(_PDF, "it takes more than there is to read it")
-    return orjson.loads(said)
+    def _retire_later(self) -> None:
+        if self._retirement is not None:
+            self._retirement.cancel()
+        self._retirement = asyncio.get_running_loop().call_later(_IDLE_S, self._retire)
+
+    def _retire(self) -> None:
+        for child in self._idle:
+            child.close()
+        self._idle.clear()
+
+
+class _Child:
+    """One process; it ends with its input, so also when this one is killed."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._in = cast("asyncio.StreamWriter", process.stdin)
+        self._out = cast("asyncio.StreamReader", process.stdout)
+
+    @classmethod
+    async def start(cls) -> "_Child":
+        # An environment of its own: what the server was given is none of its business.
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            _CHILD,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env={"PYTHONPATH": ":".join(entry for entry in sys.path if entry)},
+        )
+        return cls(process)
+
+    @property
+    def alive(self) -> bool:
+        return self._process.returncode is None
+
+    async def ask(self, request: bytes) -> Json:
+        """Its answer.
+
+        Raises:
+            DocumentInvalid: it died of the question, or did not come to an end.
+        """
+        try:
+            async with asyncio.timeout(_TIMEOUT_S):
+                self._in.write(len(request).to_bytes(4, "big") + request)
+                await self._in.drain()
+                size = int.from_bytes(await self._out.readexactly(4), "big")
+                return orjson.loads(await self._out.readexactly(size))
+        except TimeoutError:
+            raise DocumentInvalid(_PDF, "it takes too long to read") from None
+        except (asyncio.IncompleteReadError, ConnectionError):
+            raise DocumentInvalid(_PDF, "it takes more than there is to read it") from None
+
+    def close(self) -> None:
+        """Let it end."""
+        self._in.close()
+
+    async def end(self) -> None:
+        """End it now."""
+        if self.alive:
+            self._process.kill()
+        await self._process.wait()
 
 
 def _text(content: bytes) -> str:

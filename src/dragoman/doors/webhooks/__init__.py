@@ -1,0 +1,1 @@
+"""Webhooks: what others tell by themselves."""

@@ -1,0 +1,94 @@
+"""Requests for signatures as tasks: handed over at a door, performed by the server's own worker."""
+
+import base64
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+import typst
+
+from tests.harness import Server, wait_for
+from tests.services.delegation.envelopes import envelope
+from tests.services.signatures.remote_providers import TOKEN, DocumensoServer, serving
+from tests.tenants import done
+
+Json = dict[str, Any]
+PDF = base64.b64encode(typst.compile(b"= NDA")).decode()
+SIGNERS = [{"name": "Ada", "email": "ada@example.com"}]
+
+
+@pytest.fixture(scope="module")
+def outgoing() -> Iterator[Server]:
+    """A server that may reach the providers of this machine, and may be killed."""
+    with Server({"DRAGOMAN_OUTBOUND__ALLOW": "127.0.0.1"}) as running:
+        yield running
+
+
+def kept(boss: httpx.Client) -> Json:
+    given = {"content": PDF, "media_type": "application/pdf", "title": "NDA"}
+    return done(boss.post("/api/documents", json=given))
+
+
+def about(document: Json) -> Json:
+    return {"type": "document", "id": document["id"], "sha256": document["sha256"]}
+
+
+def ended(boss: httpx.Client, task_id: str) -> Json:
+    def look() -> Json | None:
+        task = done(boss.get(f"/api/tasks/{task_id}"))
+        return task if task["state"] in ("succeeded", "failed", "rejected", "dead_letter") else None
+
+    return wait_for(look, "the end of the task", within_s=60)
+
+
+def test_a_request_that_is_handed_over_is_drafted_by_the_signature_worker(outgoing: Server) -> None:
+    """ORC-CAP-1 for signatures: routed by its action, and the assignment stands in the history."""
+    with outgoing.client(outgoing.token()) as boss:
+        document = kept(boss)
+        made = envelope("signature.prepare", {"signers": SIGNERS}, resource=about(document))
+
+        task = ended(boss, done(boss.post("/api/tasks", json=made))["task_id"])
+
+        found = done(boss.get(f"/api/signatures/{task['result']['signature_id']}"))
+    assert (task["state"], task["result"]["status"]) == ("succeeded", "created")
+    assert "signature" in [step.get("worker") for step in task["history"]]
+    assert (found["document_sha256"], found["prepared_task"]) == (document["sha256"], task["task_id"])
+
+
+def test_nothing_is_sent_without_policies_and_approvals(outgoing: Server) -> None:
+    with outgoing.client(outgoing.token()) as boss:
+        made = envelope("signature.prepare", {"signers": SIGNERS}, resource=about(kept(boss)))
+        draft = ended(boss, done(boss.post("/api/tasks", json=made))["task_id"])["result"]
+        resource = {"type": "signature", "id": draft["signature_id"]}
+
+        refused = boss.post("/api/tasks", json=envelope("signature.send", resource=resource)).json()
+
+        found = done(boss.get(f"/api/signatures/{draft['signature_id']}"))
+    assert refused["code"] == "GOVERNANCE_CONTEXT_REQUIRED"
+    assert found["status"] == "created"
+
+
+def test_a_server_that_is_killed_while_a_provider_works_has_it_done_once(outgoing: Server) -> None:
+    """The intent is kept, the answer never came: the next process looks the request up by our key."""
+    remote = DocumensoServer(hangs=True)
+    with serving(remote), outgoing.client(outgoing.token()) as boss:
+        configured = {
+            "provider": "documenso", "base_url": f"{remote.url}/api/v2", "credential": {"access_token": TOKEN},
+        }  # fmt: skip
+        done(boss.post("/api/signing-providers", json=configured))
+        given = {"signers": SIGNERS, "provider": "documenso"}
+        made = envelope("signature.prepare", given, resource=about(kept(boss)))
+        task_id = done(boss.post("/api/tasks", json=made))["task_id"]
+        assert remote.reached.wait(30)
+
+        outgoing.stop(signal.SIGKILL)
+        remote.hangs = False
+        remote.released.set()
+        outgoing.start()
+
+        with outgoing.client(outgoing.token()) as again:
+            task = ended(again, task_id)
+    assert (task["state"], remote.done, len(remote.envelopes)) == ("succeeded", ["create"], 1)
+    assert task["result"]["status"] == "created"
