@@ -75,6 +75,7 @@ def create(programs: Programs) -> Root:
         "approval": Entry(_WORK, "What waits for consent, and consenting to it.", _approval),
         "task": Entry(_WORK, "Actions that were handed over, and every other task.", _task),
         "signature": Entry(_WORK, "Requests for signatures, and what signatures are worth.", _signature),
+        "parity": Entry(_PROOF, "Hold the doors of a running server against each other.", _parity),
         "bench": Entry(_PROOF, "Measure how well a running server does.", _bench),
         "audit": Entry(_PROOF, "Who did what, provably.", _audit),
     }
@@ -224,3 +225,9 @@ def _task(entry: Entry) -> click.Command:
     from dragoman.doors.cli.tasks import task_commands  # noqa: PLC0415
 
     return task_commands(entry.summary)
+
+
+def _parity(entry: Entry) -> click.Command:
+    from dragoman.doors.cli.parity import parity_commands  # noqa: PLC0415
+
+    return parity_commands(entry.summary)
