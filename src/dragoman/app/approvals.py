@@ -3,26 +3,48 @@
 import asyncio
 from dataclasses import dataclass, field
 
+from dragoman.app.delegation import Deciders
+from dragoman.app.governance import GovernanceCore
 from dragoman.infra.db import Database
 from dragoman.infra.ids import new_id
 from dragoman.operations import Handlers
 from dragoman.services.approvals import operations
+from dragoman.services.approvals.consent import Consent
+from dragoman.services.approvals.judging import Judge
 from dragoman.services.approvals.outcomes import Outcomes
+from dragoman.services.approvals.ports import Decided
+from dragoman.services.approvals.proposals import ProposalConsent
 from dragoman.services.approvals.sensitivity import Sensitivity
 from dragoman.services.approvals.service import ApprovalService
 from dragoman.services.approvals.store import ApprovalStore, SweepStore
 from dragoman.services.approvals.sweep import Sweep
-from dragoman.services.governance.library import PolicyLibrary
+from dragoman.services.delegation.ports import Documents, Registry
+from dragoman.services.knowledge.curation import Curator
 
 
 @dataclass(slots=True)
 class ApprovalCore:
-    """The approvals of this process: to be started after the database, and stopped before it."""
+    """The approvals of this process: to be started after the database, and stopped before it.
 
+    `judge` is the governance of delegated tasks.
+    """
+
+    judge: Judge
+    proposals: ProposalConsent
     outcomes: Outcomes
     sensitivity: Sensitivity
     sweep: Sweep
     jobs: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
+
+    def deciders(self, registry: Registry, documents: Documents) -> Deciders:
+        """Who decides on delegated tasks; the registry says here too which actions are sensitive."""
+        self.sensitivity.registry = registry
+        return Deciders(registry, self.judge, documents)
+
+    def join(self, decided: Decided, curator: Curator) -> None:
+        """Tell who waits of what is decided, and consent to new knowledge."""
+        self.outcomes.tell(decided)
+        curator.consent = self.proposals
 
     async def start(self) -> None:
         """End what is over from now on."""
@@ -35,15 +57,19 @@ class ApprovalCore:
         await asyncio.gather(*self.jobs, return_exceptions=True)
 
 
-def build_approvals(handlers: Handlers, db: Database, core_db: Database, policies: PolicyLibrary) -> ApprovalCore:
+def build_approvals(
+    handlers: Handlers, db: Database, core_db: Database, governance: GovernanceCore, authority_version: str
+) -> ApprovalCore:
     """Bind the operations of approvals."""
+    store, policies = ApprovalStore(db), governance.policies
     outcomes, sensitivity = Outcomes(), Sensitivity()
-    approvals = ApprovalService(
-        ApprovalStore(db), db, policies, sensitive=sensitivity, outcomes=outcomes, new_id=new_id
-    )
+    approvals = ApprovalService(store, db, policies, sensitive=sensitivity, outcomes=outcomes, new_id=new_id)
     handlers.add(operations.REQUEST, approvals.request)
     handlers.add(operations.LIST, approvals.list)
     handlers.add(operations.SHOW, approvals.show)
     handlers.add(operations.DECIDE_ONE, approvals.decide)
     handlers.add(operations.WITHDRAW, approvals.withdraw)
-    return ApprovalCore(outcomes, sensitivity, Sweep(SweepStore(core_db), policies, outcomes))
+    consent = Consent(store, db)
+    judge = Judge(consent, policies, governance.service, authority=authority_version)
+    proposals = ProposalConsent(consent, policies)
+    return ApprovalCore(judge, proposals, outcomes, sensitivity, Sweep(SweepStore(core_db), policies, outcomes))

@@ -12,7 +12,7 @@ from dragoman import __version__
 from dragoman.addresses import BINDINGS
 from dragoman.app.approvals import ApprovalCore, build_approvals
 from dragoman.app.contracts import build_contracts
-from dragoman.app.delegation import GatedDelegations, build_delegation, interim, load_workers
+from dragoman.app.delegation import GatedDelegations, build_delegation, load_workers
 from dragoman.app.governance import bind_governance
 from dragoman.app.knowledge import KnowledgeCore, build_knowledge
 from dragoman.app.mcp import build_mcp
@@ -56,6 +56,7 @@ from dragoman.infra.ids import new_id
 from dragoman.infra.limits import Admission, Limiter, Quotas, Revocation
 from dragoman.infra.telemetry import Degraded, Health, Metrics, SecurityEvents, Tracer, open_tracer
 from dragoman.operations import Handlers
+from dragoman.services.approvals.worker import GovernanceWorker
 from dragoman.services.audit import operations as audit_operations
 from dragoman.services.audit.sealer import Sealer
 from dragoman.services.audit.service import AuditService
@@ -224,16 +225,16 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     memory = build_memory(settings, handlers, db, core_db)
     authority = Authority.open(settings.policy_dir)
     knowledge = build_knowledge(settings, handlers, db, core_db, memory.embedder, authority)
-    library = bind_governance(handlers, db, knowledge.repositories)
-    approvals = build_approvals(handlers, db, core_db, library)
+    governance = bind_governance(handlers, db, knowledge.repositories)
+    approvals = build_approvals(handlers, db, core_db, governance, authority.version)
     contracts = build_contracts(settings, handlers, db, core_db, keyring)
     vault = Vault(keyring.vault)
-    workers = [*contracts.workers, *load_workers(settings.tasks.workers)]
-    deciders = interim(build_registry(settings, handlers, db, vault, built_in=workers), contracts.resources)
+    gate = _gate(handlers, db, admission, authority, trail, Watch(metrics, security, tracer))
+    workers = [*contracts.workers, GovernanceWorker(gate), *load_workers(settings.tasks.workers)]
+    deciders = approvals.deciders(build_registry(settings, handlers, db, vault, built_in=workers), contracts.resources)
     delegation = build_delegation(settings, handlers, (db, core_db), core_trail, deciders, metrics.tasks)
+    approvals.join(delegation.service.decided, knowledge.curator)
 
-    guards = Guards(admission=admission, authority=authority, keys=IdempotencyKeys(db), trail=trail)
-    gate = Gate(handlers, guards, Watch(metrics, security, tracer), db)
     tools = GateTools(gate, handlers)
     a2a = A2aEcosystem(SessionContexts(handlers, authority.permits), tools)
     delegations = GatedDelegations(delegation, gate)
@@ -267,6 +268,13 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
         signatures=contracts.signatures,
     )
     return _with_checks(application)
+
+
+def _gate(
+    handlers: Handlers, db: Database, admission: Admission, authority: Authority, trail: AuditTrail, watch: Watch
+) -> Gate:
+    guards = Guards(admission=admission, authority=authority, keys=IdempotencyKeys(db), trail=trail)
+    return Gate(handlers, guards, watch, db)
 
 
 def _openapi() -> dict[str, Any]:

@@ -21,9 +21,9 @@ from dragoman.services.delegation import operations
 from dragoman.services.delegation.attempts import Bench
 from dragoman.services.delegation.coordinator import Coordinator, Post
 from dragoman.services.delegation.effects import Ledger
-from dragoman.services.delegation.errors import CapabilityNotFound, GovernanceContextRequired
+from dragoman.services.delegation.errors import CapabilityNotFound
 from dragoman.services.delegation.models import Origin, ProvideInput, SubmitTask
-from dragoman.services.delegation.ports import Documents, Governance, Judgment, Registry
+from dragoman.services.delegation.ports import Documents, Governance, Registry
 from dragoman.services.delegation.retries import Patience
 from dragoman.services.delegation.service import DelegationService
 from dragoman.services.delegation.steering import Steering
@@ -170,16 +170,3 @@ def load_workers(names: Sequence[str]) -> list[Worker]:
             raise ConfigError(f"DRAGOMAN_TASKS__WORKERS: cannot load {name!r}: {error}") from error
         found += cast("Sequence[Worker]", named) if isinstance(named, list | tuple) else [cast("Worker", named)]
     return found
-
-
-class _Interim:
-    async def judge(self, caller: Caller, envelope: Any, capability: Any, *, task_id: Any, phase: Any) -> Judgment:
-        del caller, task_id, phase
-        if capability.sensitive:
-            raise GovernanceContextRequired(envelope.action, [{"field": "governance.policy_refs"}])
-        return Judgment()
-
-
-def interim(registry: Registry, documents: Documents) -> Deciders:
-    """Deciders without governance."""
-    return Deciders(registry, _Interim(), documents)

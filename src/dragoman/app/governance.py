@@ -1,5 +1,7 @@
 """Puts governance together: the policies that the knowledge holds, and what was decided by them."""
 
+from dataclasses import dataclass
+
 from dragoman.infra.db import Database
 from dragoman.infra.ids import new_id
 from dragoman.operations import Handlers
@@ -10,8 +12,16 @@ from dragoman.services.governance.store import GovernanceStore
 from dragoman.services.knowledge.repositories import Repositories
 
 
-def bind_governance(handlers: Handlers, db: Database, repositories: Repositories) -> PolicyLibrary:
-    """Bind the operations of governance; where the policies are, for whoever else judges by them."""
+@dataclass(frozen=True, slots=True)
+class GovernanceCore:
+    """Governance, for whoever else judges by policies."""
+
+    policies: PolicyLibrary
+    service: GovernanceService
+
+
+def bind_governance(handlers: Handlers, db: Database, repositories: Repositories) -> GovernanceCore:
+    """Bind the operations of governance."""
     library = PolicyLibrary(repositories)
     governance = GovernanceService(library, GovernanceStore(db), new_id=new_id)
     handlers.add(operations.VALIDATE, governance.validate)
@@ -22,4 +32,4 @@ def bind_governance(handlers: Handlers, db: Database, repositories: Repositories
     handlers.add(operations.LIST_POLICIES, governance.policies)
     handlers.add(operations.LIST_DECISIONS, governance.decisions)
     handlers.add(operations.REPLAY, governance.replay)
-    return library
+    return GovernanceCore(library, governance)

@@ -25,6 +25,7 @@ class KnowledgeCore:
     """The knowledge of this process: to be started after the database, and stopped before it."""
 
     repositories: Repositories
+    curator: Curator
     meanings: Meanings[Document]
     jobs: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
@@ -79,4 +80,4 @@ def build_knowledge(
         may_connect=lambda caller: authority.permits(caller, operations.ACCEPT_ITEM),
     )
     handlers.add(operations.SYNC, syncer.sync)
-    return KnowledgeCore(repositories, meanings)
+    return KnowledgeCore(repositories, curator, meanings)

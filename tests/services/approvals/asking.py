@@ -60,9 +60,12 @@ def decide(who: httpx.Client, approval: dict[str, Any], decision: str = "approve
     return who.post(f"/api/approvals/{approval['approval_id']}/decide", json={"decision": decision, **given})
 
 
-def accept_policy(office: Office, policy_id: str, **metadata: Any) -> str:
+def accept_policy(
+    office: Office, policy_id: str, *, constraints: list[dict[str, Any]] | None = None, **metadata: Any
+) -> str:
     """A policy in force from now on: its commit."""
     admin = office.person("root", "org_admin")
-    item = {"id": policy_id, "type": "policy", "title": policy_id, "content": "As agreed.", "metadata": metadata}
+    item = {"id": policy_id, "type": "policy", "title": policy_id, "content": "As agreed.", "metadata": metadata,
+            "constraints": constraints or []}  # fmt: skip
     data(admin.post("/api/knowledge/propose", json=item), 201)
     return data(admin.post(f"/api/knowledge/{policy_id}/accept", json={}))["commit"]

@@ -16,6 +16,15 @@ class ApprovalInvalid(Forbidden):
         super().__init__(f"{ref!r} is no approval to rely on", approval_id=ref, reason=reason)
 
 
+class ApprovalPending(Conflict):
+    """It is not decided yet."""
+
+    code = "APPROVAL_PENDING"
+
+    def __init__(self, approval_id: UUID) -> None:
+        super().__init__("the approval is not decided yet", approval_id=str(approval_id))
+
+
 class ApprovalExpired(Conflict):
     """Its time is over."""
 

@@ -23,6 +23,6 @@ class Outcomes:
         """Tell all; one who cannot hear it does not keep it from the others."""
         for listener in self._listeners:
             try:
-                await listener(tenant, approval_id)
+                await listener(tenant, str(approval_id))
             except Exception:  # noqa: BLE001 - an edge: it is committed, whatever a listener makes of it
                 _LOG.exception("approval.not_told", approval_id=str(approval_id))

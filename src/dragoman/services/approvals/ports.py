@@ -1,17 +1,19 @@
 """What approvals ask of others, and whom they tell."""
 
+from collections.abc import Sequence
 from typing import Protocol
 from uuid import UUID
 
 from dragoman.context import Caller
 from dragoman.operations import I, O, Operation
+from dragoman.services.governance.models import Breach
 
 
 class Decided(Protocol):
     """Wants to hear of approvals that are no longer pending: approved, denied, withdrawn, stale or expired."""
 
-    async def __call__(self, tenant: UUID, approval_id: UUID) -> None:
-        """It is committed. A process that dies may not tell: whoever must know looks for themselves now and then."""
+    async def __call__(self, tenant: UUID, approval_id: str, /) -> None:
+        """It is committed. What is told may be told again."""
         ...
 
 
@@ -20,6 +22,14 @@ class Sensitive(Protocol):
 
     async def __call__(self, caller: Caller, action: str) -> bool:
         """Whether it is; an action that nobody performs is."""
+        ...
+
+
+class RulesOnActions(Protocol):
+    """Knows what the tenant's policies forbid; governance does."""
+
+    async def check_action(self, caller: Caller, action: str, *, keep: bool) -> Sequence[Breach]:
+        """What the action would break; with `keep`, the decision is recorded where there was a rule to decide by."""
         ...
 
 

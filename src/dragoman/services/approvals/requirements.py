@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from dragoman.context import Role
 from dragoman.services.approvals.errors import PolicyRefused, PolicyStale
@@ -29,6 +29,17 @@ class Requirement:
     roles: frozenset[Role]
     people_only: bool
     valid_for: timedelta
+
+    def as_missing(self, field: str, request: dict[str, Any], *, then: str) -> dict[str, Any]:
+        """What to tell a caller who has no approval: who must give it, and how it is asked for and used."""
+        return {
+            "field": field,
+            "how": f"send `request` to approval_request (POST /api/approvals), {then}",
+            "request": request,
+            "quorum": self.quorum,
+            "roles": sorted(self.roles),
+            "people_only": self.people_only,
+        }
 
 
 def rules_for(book: PolicyBook, action: str) -> list[tuple[Policy, ApprovalRule]]:

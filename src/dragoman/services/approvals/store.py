@@ -61,6 +61,11 @@ UPDATE approvals SET state = 'expired', closed_at = now() WHERE (tenant_id, id) 
     SELECT tenant_id, id FROM approvals WHERE state IN ('pending', 'approved') AND expires_at <= now()
     ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)
 RETURNING tenant_id, id"""
+# A task that began to wait while its approval was being decided, or whose news died with a process.
+FORGOTTEN: LiteralString = """
+SELECT DISTINCT a.tenant_id, a.id FROM delegations d CROSS JOIN LATERAL unnest(d.waits_for) AS w (ref)
+JOIN approvals a ON a.tenant_id = d.tenant_id AND a.id = w.ref::uuid AND a.state <> 'pending'
+WHERE d.waits_for IS NOT NULL LIMIT $1"""
 HOLDERS: LiteralString = "SELECT DISTINCT tenant_id FROM approvals WHERE state IN ('pending', 'approved')"
 OPEN: LiteralString = """
 SELECT id, action, policies FROM approvals
@@ -185,6 +190,11 @@ class SweepStore:
     async def expire(self) -> list[tuple[UUID, UUID]]:
         """End a batch of those whose time is over: tenant and id of each."""
         rows = await self._db.fetch(self._scope, EXPIRE, self._batch)
+        return [(row["tenant_id"], row["id"]) for row in rows]
+
+    async def forgotten(self) -> list[tuple[UUID, UUID]]:
+        """A batch of those that are decided and still waited for: tenant and id of each."""
+        rows = await self._db.fetch(self._scope, FORGOTTEN, self._batch)
         return [(row["tenant_id"], row["id"]) for row in rows]
 
     async def holders(self) -> list[UUID]:

@@ -1,4 +1,4 @@
-"""What changes by itself: approvals expire, and go stale when a policy moves on."""
+"""What changes by itself: approvals expire, go stale when a policy moves on, and nobody waits for what is decided."""
 
 import asyncio
 from uuid import UUID
@@ -31,6 +31,7 @@ class Sweep:
             try:
                 await self.expire()
                 await self.spoil()
+                await self.remind()
             except DragomanError as error:
                 _LOG.warning("approvals.sweep_failed", reason=error.message)
             except Exception:  # noqa: BLE001 - a worker loop: the next round may succeed
@@ -52,6 +53,11 @@ class Sweep:
             if self._seen.get(tenant) is not book:
                 await self._spoil_of(tenant, book)
                 self._seen[tenant] = book
+
+    async def remind(self) -> None:
+        """Tell again of those that are decided and still waited for."""
+        for tenant, approval_id in await self._store.forgotten():
+            await self._outcomes.announce(tenant, approval_id)
 
     async def _spoil_of(self, tenant: UUID, book: PolicyBook) -> None:
         after = _BEFORE_ALL

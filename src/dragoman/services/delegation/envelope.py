@@ -77,9 +77,9 @@ class PolicyRef(Input):
 class GovernanceContext(Input):
     """The policies and approvals that the action rests on."""
 
-    policy_refs: tuple[PolicyRef, ...] = Field(default=(), max_length=50)
-    approval_refs: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = Field(
-        default=(), max_length=50, description="Approval requests, decided or not."
+    policy_refs: list[PolicyRef] = Field(default_factory=list[PolicyRef], max_length=50)
+    approval_refs: list[Annotated[str, Field(min_length=1, max_length=100)]] = Field(
+        default_factory=list[str], max_length=50, description="Approval requests, decided or not."
     )
 
 

@@ -16,6 +16,7 @@ from pydantic import (
     WrapValidator,
     model_validator,
 )
+from pydantic_core import to_json
 
 from dragoman.arguments import invalid
 from dragoman.errors import InvalidInput
@@ -44,7 +45,8 @@ class Origin:
 
 def _kept(given: Any, read: ValidatorFunctionWrapHandler) -> Any:
     try:
-        return read(given)
+        # In strict mode only JSON text may have a date in a string: what was read once is no longer JSON.
+        return Envelope.model_validate_json(to_json(given), strict=True) if isinstance(given, dict) else read(given)
     except ValidationError as error:
         return Malformed(invalid(error))
 

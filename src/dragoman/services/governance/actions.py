@@ -6,10 +6,14 @@ What is not forbidden is permitted here: this is asked beside the gate, which ha
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from dragoman.context import Caller
 from dragoman.services.governance.policies import Policy
+
+if TYPE_CHECKING:
+    import cedarpy
 
 _OPEN: Final = '@id("open")\npermit (principal, action, resource);\n'
 
@@ -37,6 +41,13 @@ class Refusal:
 
     policy: Policy
     statement: str
+
+
+@lru_cache(maxsize=1_000)
+def _parsed(cedar: str) -> "cedarpy.PolicySet":
+    import cedarpy  # noqa: PLC0415 - 7 MB, when there is a question
+
+    return cedarpy.PolicySet.from_str(_OPEN + cedar)
 
 
 def complaint_about(cedar: str) -> str | None:
@@ -73,7 +84,7 @@ def refusals(policies: Iterable[Policy], asker: Asker, action: str, path: str | 
     for policy in policies:
         if not policy.cedar:
             continue
-        result = cedarpy.is_authorized(request, cedarpy.PolicySet.from_str(_OPEN + policy.cedar), known)
+        result = cedarpy.is_authorized(request, _parsed(policy.cedar), known)
         if result.diagnostics.errors:
             found.append(Refusal(policy, f"a statement failed: {result.diagnostics.errors[0]}"))
         elif not result.allowed:

@@ -68,7 +68,7 @@ def judge(
         demands=demands,
         applied=applied,
         violations=[*report.violations, *missing],
-        on_actions=[*_on_action(policies, context, asker), *_on_references(book, policies, context)],
+        on_actions=[*on_action(policies, context, asker), *_on_references(book, policies, context)],
     )
 
 
@@ -115,7 +115,8 @@ def _breach(violation: Violation, policy: Policy) -> Breach:
     )
 
 
-def _on_action(policies: Sequence[Policy], context: CheckedContext, asker: Asker) -> list[Breach]:
+def on_action(policies: Sequence[Policy], context: CheckedContext, asker: Asker) -> list[Breach]:
+    """What the action of a context breaks of the rules on actions."""
     if context.action is None:
         return []
     return [

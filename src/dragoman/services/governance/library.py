@@ -1,5 +1,7 @@
 """Policies as the knowledge holds them: the accepted items of type policy, at one commit."""
 
+from dataclasses import dataclass
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
@@ -20,8 +22,17 @@ if TYPE_CHECKING:
 EMPTY: Final = "empty"
 _MOST_KEPT = 100
 _VERSION = 16
+# Thousands of tasks a second need not look at a file each; no request is as fast as to see the difference.
+_UNSEEN_S: Final = 0.002
 _NONE: Final = PolicyBook(EMPTY, ())
 E = TypeVar("E", Mode, Merge)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    stamp: Stamp | None
+    book: PolicyBook
+    good_until: float
 
 
 class PolicyLibrary:
@@ -30,7 +41,7 @@ class PolicyLibrary:
     def __init__(self, repositories: Repositories) -> None:
         self._repositories = repositories
         self._kept: dict[tuple[UUID, str], PolicyBook] = {}
-        self._newest: dict[UUID, tuple[Stamp, PolicyBook]] = {}
+        self._newest: dict[UUID, _Seen] = {}
 
     async def read(self, caller: Caller, revision: str | None = None) -> PolicyBook:
         """The policies at a revision; the newest when none is named.
@@ -47,17 +58,18 @@ class PolicyLibrary:
 
     async def in_force(self, tenant: UUID) -> PolicyBook:
         """The newest policies of a tenant; while nothing changes, it costs no more than a look at a file's time."""
+        seen, at = self._newest.get(tenant), monotonic()
+        if seen is not None and at < seen.good_until:
+            return seen.book
         # Who has never written anything does not pay for opening a repository.
-        stamp = self._repositories.stamp(tenant)
-        if stamp is None:
-            return _NONE
-        seen = self._newest.get(tenant)
-        if seen is not None and seen[0] == stamp:
-            return seen[1]
-        # The time was looked at first: what is written meanwhile is read again, and never missed.
-        commit = await self._repositories.run(tenant, lambda shop: shop.repository.find_head())
-        book = await self._at(tenant, commit) if commit is not None else _NONE
-        self._newest[tenant] = stamp, book
+        stamp, book = self._repositories.stamp(tenant), _NONE
+        if seen is not None and seen.stamp == stamp:
+            book = seen.book
+        elif stamp is not None:
+            # The time was looked at first: what is written meanwhile is read again, and never missed.
+            commit = await self._repositories.run(tenant, lambda shop: shop.repository.find_head())
+            book = await self._at(tenant, commit) if commit is not None else _NONE
+        self._newest[tenant] = _Seen(stamp, book, at + _UNSEEN_S)
         return book
 
     async def _at(self, tenant: UUID, commit: str) -> PolicyBook:

@@ -60,7 +60,7 @@ class CheckedContext(Input):
     dependencies: list[Annotated[GivenDependency, BeforeValidator(_named)]] | None = Field(None, max_length=10_000)
     imports: list[Annotated[str, Field(min_length=1, max_length=300)]] | None = Field(None, max_length=10_000)
     config: dict[str, Any] | None = None
-    action: str | None = Field(None, min_length=1, max_length=200, description="What is about to be done.")
+    action: str | None = Field(None, min_length=1, max_length=250, description="What is about to be done.")
     policy_refs: list[PolicyRef] | None = Field(
         None, max_length=1_000, description="The policies that were followed: what is missing or outdated is reported."
     )

@@ -1,7 +1,7 @@
 """Rules of governance: who is asked what, what is recorded, what a project answers for."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -15,7 +15,7 @@ from dragoman.operations import Page, page
 from dragoman.services.governance import models as m
 from dragoman.services.governance.actions import Asker
 from dragoman.services.governance.drift import Drift, Suppression, measure
-from dragoman.services.governance.judging import Judgement, judge, policies_for
+from dragoman.services.governance.judging import Judgement, judge, on_action, policies_for
 from dragoman.services.governance.policies import demands_in_force
 from dragoman.services.governance.ports import Policies, PolicyBook
 from dragoman.services.governance.store import GovernanceStore, Kept, Record, unpacked
@@ -56,6 +56,26 @@ class GovernanceService:
             problems=_problems(book),
             decision_id=decision,
         )
+
+    async def check_action(self, caller: Caller, action: str, *, keep: bool) -> Sequence[m.Breach]:
+        """What an action breaks of the rules on actions in force; nothing, and at no cost, where there are none.
+
+        With `keep` the decision is recorded, so that it can be decided again under other policies.
+        """
+        book = await self._policies.in_force(caller.tenant)
+        if not any(policy.cedar for policy in book.policies):
+            return ()
+        asker, context = Asker.of(caller), m.CheckedContext.model_validate({"action": action})
+        breaches = on_action(book.policies, context, asker)
+        if keep:
+            await self._store.add_decision(
+                scope_of(caller),
+                Kept(
+                    self._new_id(), "action", caller.subject, None, Layer.PROJECT.value, {}, _plain(context),
+                    asker.as_json(), book.revision, not breaches, None, [_plain(one) for one in breaches],
+                ),
+            )  # fmt: skip
+        return breaches
 
     async def check_drift(self, caller: Caller, given: m.CheckDrift) -> m.DriftReport:
         """Measure a project's drift, and say what has changed since the last time."""

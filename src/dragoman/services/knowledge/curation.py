@@ -30,6 +30,7 @@ from dragoman.services.knowledge.items import (
     slug_of,
     summary_of,
 )
+from dragoman.services.knowledge.ports import Consent
 from dragoman.services.knowledge.repositories import Repositories
 from dragoman.services.knowledge.store import KnowledgeStore, Record
 
@@ -51,6 +52,8 @@ class Curator:
     def __init__(
         self, store: KnowledgeStore, index: KnowledgeIndex, repositories: Repositories, *, clock: Clock = now
     ) -> None:
+        # Whoever holds the approvals is built on the policies, which are knowledge.
+        self.consent: Consent | None = None
         self._store = store
         self._index = index
         self._repositories = repositories
@@ -84,17 +87,20 @@ class Curator:
         await self._index.refresh(scope)
         return _written(item, branch, commit)
 
-    async def accept(self, caller: Caller, decided: m.Decide) -> m.Written:
+    async def accept(self, caller: Caller, decided: m.AcceptItem) -> m.Written:
         """Merge a proposal into the main branch; what it supersedes is superseded in the same commit.
 
         Raises:
             ProposalOvertaken: what it changes was changed meanwhile.
             WrongStatus: it is a draft, or what it supersedes has ended otherwise.
+            DragomanError: a policy demands an approval of exactly this, and it is not there or no good.
         """
         scope = await self._enter(caller)
         rows = await self._store.find(scope, decided.id)
         row = _proposal(rows, decided.id)
         _check_step(row, Status.ACCEPTED)
+        if self.consent is not None:
+            await self.consent.check_proposal(caller, row["id"], row["commit"], decided.approval_id)
         ended = [await self._in_force(scope, item_id) for item_id in row["supersedes"]]
         for one in ended:
             _check_step(one, Status.SUPERSEDED)

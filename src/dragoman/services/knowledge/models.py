@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
+from uuid import UUID
 
 from pydantic import AfterValidator, Field, StringConstraints
 
@@ -302,6 +303,12 @@ class Decide(ItemRef):
     """A proposal, or an item, to decide about."""
 
     reason: Message | None = Field(None, description="Why; it becomes part of the commit.")
+
+
+class AcceptItem(Decide):
+    """A proposal to accept."""
+
+    approval_id: UUID | None = Field(None, description="An approval of exactly what is proposed, where one is needed.")
 
 
 class SupersedeItem(Decide):

@@ -40,8 +40,9 @@ PROPOSE = Operation(
                               "message": "Use the pool of infra/db."}]},
 )  # fmt: skip
 ACCEPT_ITEM = Operation(
-    "knowledge.accept", "Accept a proposal", m.Decide, m.Written, ACCEPT, Effect.WRITE,
-    description="It becomes part of the main branch and is in force; what it supersedes is so no longer.",
+    "knowledge.accept", "Accept a proposal", m.AcceptItem, m.Written, ACCEPT, Effect.WRITE,
+    description="It becomes part of the main branch and is in force; what it supersedes is so no longer. Where a "
+    "policy demands approvals for knowledge.accept, one of exactly this proposal is needed.",
     example={"id": _ID, "reason": "agreed in review"},
 )  # fmt: skip
 REJECT_ITEM = Operation(

@@ -31,7 +31,7 @@ class Repositories:
         return self._directory / f"{tenant}.git"
 
     def stamp(self, tenant: UUID) -> Stamp | None:
-        """What changes whenever the main branch does, for a few microseconds; None where nothing was ever written."""
+        """What changes whenever the main branch does, at the price of two looks; None where nothing was written."""
         found = tuple(_written(self.path(tenant) / name) for name in _HEADS)
         return found if any(found) else None
 

@@ -47,6 +47,9 @@ CREATE TABLE approval_decisions (
 );
 COMMENT ON COLUMN approval_decisions.digest IS 'as the decider stated it; null when a person decided what was shown';
 
+-- Who waits is told; this finds who was not, and costs only those that wait.
+CREATE INDEX delegations_parked ON delegations (tenant_id, task_id) WHERE waits_for IS NOT NULL;
+
 ALTER TABLE approvals ENABLE ROW LEVEL SECURITY;
 ALTER TABLE approval_decisions ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON approvals TO dragoman_app USING (tenant_id = (SELECT current_tenant()));
@@ -57,3 +60,30 @@ CREATE POLICY core ON approvals TO dragoman_core USING (true);
 GRANT SELECT, INSERT ON approvals, approval_decisions TO dragoman_app;
 GRANT UPDATE (state, closed_at, closed_because, consumed_by) ON approvals TO dragoman_app;
 GRANT SELECT, UPDATE (state, closed_at, closed_because) ON approvals TO dragoman_core;
+
+CREATE OR REPLACE FUNCTION empty_tenant(gone uuid) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+BEGIN
+    IF NOT on_platform() THEN
+        RAISE EXCEPTION 'only the platform empties a tenant' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    DELETE FROM api_keys WHERE tenant_id = gone;
+    DELETE FROM users WHERE tenant_id = gone;
+    -- They hold what was answered: names and addresses of people.
+    DELETE FROM idempotency_keys WHERE tenant_id = gone;
+    DELETE FROM memory_pending WHERE tenant_id = gone;
+    IF to_regclass('memory_vectors') IS NOT NULL THEN
+        EXECUTE 'DELETE FROM memory_vectors WHERE tenant_id = $1' USING gone;
+    END IF;
+    DELETE FROM memories WHERE tenant_id = gone;
+    DELETE FROM knowledge_pending WHERE tenant_id = gone;
+    IF to_regclass('knowledge_vectors') IS NOT NULL THEN
+        EXECUTE 'DELETE FROM knowledge_vectors WHERE tenant_id = $1' USING gone;
+    END IF;
+    DELETE FROM knowledge_problems WHERE tenant_id = gone;
+    DELETE FROM knowledge_items WHERE tenant_id = gone;
+    DELETE FROM knowledge_repositories WHERE tenant_id = gone;
+    DELETE FROM governance_suppressions WHERE tenant_id = gone;
+    DELETE FROM governance_decisions WHERE tenant_id = gone;
+    DELETE FROM approval_decisions WHERE tenant_id = gone;
+    DELETE FROM approvals WHERE tenant_id = gone;
+END $$;
