@@ -3,8 +3,10 @@
 import base64
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -77,6 +79,43 @@ def test_all_signers_sign_as_themselves_and_the_document_is_complete(shop: Works
     assert verdict(shop, pdf) == "valid"
     assert verdict(shop, pdf[:700] + b"!" + pdf[701:]) == "tampered"
     assert [entry["status"] for entry in shown(shop, draft)["history"]] == ["created", "sent", "signed", "completed"]
+
+
+def test_a_document_is_signed_only_when_all_have_signed_whatever_its_versions_say(shop: Workshop) -> None:
+    """What marking it as executed asks: one good signature of two does not execute a contract."""
+    document = shop.document()
+    draft = shop.request(document, "ada@example.com", "bob@example.com")
+    shop.send(draft)
+    service, caller, document_id = shop.bench.core.service, shop.caller(), UUID(document["id"])
+
+    def complete(sha256: str) -> bool:
+        return shop.bench.run(service.check(caller, document_id, sha256)).complete
+
+    half = sign(shop, draft, "ada")["signed_sha256"]
+    halfway = [complete(half), complete(document["sha256"])]
+    whole = sign(shop, draft, "bob")["signed_sha256"]
+
+    assert verdict(shop, shop.content(document["id"], 2)) == "valid"
+    assert halfway == [False, False]
+    assert [complete(half), complete(document["sha256"]), complete(whole)] == [False, True, True]
+
+
+def test_signers_at_the_same_moment_all_sign(shop: Workshop) -> None:
+    """Each signature is put on top of the one before it, whoever comes first."""
+    people = [f"p{number}" for number in range(4)]
+    document = shop.document()
+    signers = [{"name": name, "email": f"{name}@example.com", "subject": name} for name in people]
+    draft = shop.request(document, signers=signers)
+    shop.send(draft)
+
+    with ThreadPoolExecutor(4) as pool:
+        statuses = list(pool.map(lambda name: sign(shop, draft, name)["status"], people))
+
+    assert sorted(statuses) == ["completed", "signed", "signed", "signed"]
+    with shop.client() as boss:
+        report = done(boss.post("/api/signatures/verify", json={"document_id": document["id"]}))
+    assert (report["verdict"], sorted(one["signer"] for one in report["signatures"])) == ("valid", people)
+    assert len(shown(shop, draft)["evidence"]) == 4
 
 
 def test_every_signature_leaves_evidence_that_nobody_can_change(shop: Workshop) -> None:

@@ -43,15 +43,20 @@ def ended(boss: httpx.Client, task_id: str) -> Json:
     return wait_for(look, "the end of the task", within_s=60)
 
 
-def test_a_request_that_is_handed_over_is_drafted_by_the_signature_worker(outgoing: Server) -> None:
-    """ORC-CAP-1 for signatures: routed by its action, and the assignment stands in the history."""
+@pytest.mark.req("ORC-CAP-1")
+def test_a_request_is_drafted_by_the_signature_worker_as_long_as_the_tenant_lets_it(outgoing: Server) -> None:
+    """Routed by its action and the tenant's allow-list; the assignment stands in the history."""
     with outgoing.client(outgoing.token()) as boss:
         document = kept(boss)
         made = envelope("signature.prepare", {"signers": SIGNERS}, resource=about(document))
+        done(boss.post("/api/capabilities/signature.prepare/deny", json={"worker": "signature"}))
+        refused = boss.post("/api/tasks", json=made).json()
+        done(boss.post("/api/capabilities/signature.prepare/allow", json={"worker": "signature"}))
 
         task = ended(boss, done(boss.post("/api/tasks", json=made))["task_id"])
 
         found = done(boss.get(f"/api/signatures/{task['result']['signature_id']}"))
+    assert refused["code"] == "CAPABILITY_NOT_FOUND"
     assert (task["state"], task["result"]["status"]) == ("succeeded", "created")
     assert "signature" in [step.get("worker") for step in task["history"]]
     assert (found["document_sha256"], found["prepared_task"]) == (document["sha256"], task["task_id"])

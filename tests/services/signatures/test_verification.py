@@ -3,6 +3,8 @@
 import asyncio
 import hashlib
 import io
+import random
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -18,8 +20,9 @@ from pyhanko_certvalidator import ValidationContext
 
 from dragoman.services.contracts.errors import DocumentInvalid
 from dragoman.services.signatures.certificates import CertificateAuthority, Holder
+from dragoman.services.signatures.models import Verdict, Verification
 from dragoman.services.signatures.press import Mark, Press
-from dragoman.services.signatures.verification import Verdict, Verification, verify
+from dragoman.services.signatures.verification import verify
 
 Verified = Callable[[bytes], Verification]
 NOW = datetime.now(UTC)
@@ -105,6 +108,17 @@ def test_what_was_touched_is_called_so(verified: Verified, signed: bytes, what: 
     touch, verdict = TOUCHED[what]
 
     assert verified(touch(signed)).verdict is verdict
+
+
+def test_no_byte_can_be_flipped_unnoticed(verified: Verified, signed: bytes) -> None:
+    """Anywhere outside the signatures themselves, whose padding is looked at by a case above."""
+    chosen = random.Random(4711)
+    holes = [(match.start(), match.end()) for match in re.finditer(rb"/Contents\s*<[0-9a-fA-F]+>", signed)]
+    places = [at for at in range(len(signed)) if not any(start <= at < end for start, end in holes)]
+
+    verdicts = {verified(_flip(signed, at)).verdict for at in [*chosen.sample(places[9:], 25), places[-2]]}
+
+    assert verdicts <= {Verdict.TAMPERED, Verdict.MODIFIED}
 
 
 def test_a_signature_that_others_vouch_for_is_not_ours(verified: Verified, plain: bytes) -> None:

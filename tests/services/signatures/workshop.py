@@ -20,9 +20,9 @@ from dragoman.infra.db import CORE_ROLE, Database
 from dragoman.operations import Handlers
 from dragoman.services.delegation.envelope import Envelope
 from dragoman.services.delegation.workers import Assignment, Performed
-from tests.backstage import add_tenant, database_url, sql
+from tests.backstage import database_url, sql
 from tests.harness import Server
-from tests.tenants import done
+from tests.tenants import done, new_tenant
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -107,7 +107,7 @@ class Workshop:
     @classmethod
     def of_new_tenant(cls, bench: Workbench) -> "Workshop":
         """With a tenant of its own."""
-        return cls(bench, add_tenant(bench.server))
+        return cls(bench, new_tenant(bench.server))
 
     @property
     def server(self) -> Server:

@@ -138,6 +138,10 @@ def _example(name: str, binding: Binding) -> str:
     words = [program(), binding.operation.noun, name]
     for field, value in binding.operation.example.items():
         for one in cast("list[object]", value) if isinstance(value, list) else [value]:
+            flag = field.replace("_", "-")
             shown = json.dumps(one) if isinstance(one, dict | list) else str(one)
-            words += [shown] if field in binding.parameters else ["--" + field.replace("_", "-"), shown]
+            if isinstance(one, bool):
+                words.append(f"--{flag}" if one else f"--no-{flag}")
+            else:
+                words += [shown] if field in binding.parameters else [f"--{flag}", shown]
     return shlex.join(words)

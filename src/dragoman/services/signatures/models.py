@@ -145,6 +145,45 @@ class VerifySignatures(Input):
         return self
 
 
+class Verdict(StrEnum):
+    """In one word."""
+
+    VALID = "valid"
+    UNTRUSTED = "untrusted"
+    MODIFIED = "modified"
+    TAMPERED = "tampered"
+    UNSIGNED = "unsigned"
+
+
+class FoundSignature(Output):
+    """One signature in a PDF."""
+
+    field: str
+    intact: bool = Field(description="Whether the signed bytes are those that were signed, and by this certificate.")
+    trusted: bool = Field(default=False, description="Whether the embedded authority of this installation issued it.")
+    later_changes: str = Field("other", description="What was added after it: none, lta_updates, form_filling, other.")
+    signer: str | None = None
+    organisation: str | None = None
+    email: str | None = None
+    issuer: str | None = None
+    certificate_sha256: str | None = None
+    signed_at: str | None = Field(None, description="As the signer's clock had it.")
+    reason: str | None = None
+    format: str | None = None
+    problem: str | None = None
+
+
+class Verification(Output):
+    """What was found. `valid` is true for the verdict of that name alone."""
+
+    verdict: Verdict
+    valid: bool
+    explanation: str
+    sha256: str
+    pages: int | None
+    signatures: list[FoundSignature]
+
+
 class Credential(Input):
     """How a provider knows us: a token, or for DocuSign what one is asked for with (JWT grant)."""
 

@@ -2,7 +2,6 @@
 
 from dragoman.operations import Effect, Operation, Page
 from dragoman.services.signatures import models as m
-from dragoman.services.signatures.verification import Verification
 
 READ, SIGN, MANAGE = "read:signatures", "sign:documents", "manage:signatures"
 _SKILL = "contracts"
@@ -30,7 +29,7 @@ DECLINE = Operation(
     example={"signature_id": _ID, "reason": "the term is too long"},
 )  # fmt: skip
 VERIFY = Operation(
-    "signature.verify", "Verify the signatures of a PDF", m.VerifySignatures, Verification, READ, part_of=_SKILL,
+    "signature.verify", "Verify the signatures of a PDF", m.VerifySignatures, m.Verification, READ, part_of=_SKILL,
     description="Of a document that is kept here, or of any file: who signed, and whether anything was changed since.",
     example={"document_id": _ID},
 )  # fmt: skip

@@ -17,7 +17,7 @@ from dragoman.services.signatures.press import Press
 from dragoman.services.signatures.states import OUT, SignerState, Status
 from dragoman.services.signatures.store import Record, SignatureStore, Step
 from dragoman.services.signatures.tracker import Tracker
-from dragoman.services.signatures.verification import Verdict, Verification, verify
+from dragoman.services.signatures.verification import verify
 
 _MOST_REQUESTS: Final = 1_000
 
@@ -110,7 +110,7 @@ class SignatureService:
         step = Step(Status.DECLINED, caller.subject, "signer", reason=given.reason, signers=signers)
         return m.SignatureView(**await self._tracker.advance(caller, row, step))
 
-    async def verify(self, caller: Caller, given: m.VerifySignatures) -> Verification:
+    async def verify(self, caller: Caller, given: m.VerifySignatures) -> m.Verification:
         """Say what the signatures of a PDF are worth; it need not be one of ours.
 
         Raises:
@@ -139,7 +139,7 @@ class SignatureService:
         found = await verify(self._press, held.content, sha256=held.sha256)
         ours = row["provider"] == m.Provider.EMBEDDED
         # What others have signed is theirs to vouch for; that nothing was touched since can be seen from here.
-        if found.verdict is Verdict.TAMPERED or (ours and not found.valid):
+        if found.verdict is m.Verdict.TAMPERED or (ours and not found.valid):
             return Signed(complete=False, explanation=f"its signed version is {found.verdict}: {found.explanation}")
         names = tuple(one["name"] for one in row["signers"] if _signs(one))
         return Signed(

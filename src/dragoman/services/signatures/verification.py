@@ -1,58 +1,16 @@
 """What a signed PDF is worth: who signed, whether anything was touched since, and whether we vouch for them."""
 
 import re
-from enum import StrEnum
 from typing import Any, Final
 
-from pydantic import Field
-
-from dragoman.operations import Output
 from dragoman.services.contracts.errors import DocumentInvalid
+from dragoman.services.signatures.models import FoundSignature, Verdict, Verification
 from dragoman.services.signatures.press import Press
 
 # How a signature looks in a file that can no longer be read.
 _SIGNED: Final = re.compile(rb"/ByteRange|/Type\s*/Sig\b|/ETSI\.CAdES|/adbe\.pkcs7")
 # What may follow a signature without touching what was signed: further signatures, and the fields they stand in.
 _HARMLESS: Final = frozenset({"none", "lta_updates", "form_filling"})
-
-
-class Verdict(StrEnum):
-    """In one word."""
-
-    VALID = "valid"
-    UNTRUSTED = "untrusted"
-    MODIFIED = "modified"
-    TAMPERED = "tampered"
-    UNSIGNED = "unsigned"
-
-
-class FoundSignature(Output):
-    """One signature in a PDF."""
-
-    field: str
-    intact: bool = Field(description="Whether the signed bytes are those that were signed, and by this certificate.")
-    trusted: bool = Field(default=False, description="Whether the embedded authority of this installation issued it.")
-    later_changes: str = Field("other", description="What was added after it: none, lta_updates, form_filling, other.")
-    signer: str | None = None
-    organisation: str | None = None
-    email: str | None = None
-    issuer: str | None = None
-    certificate_sha256: str | None = None
-    signed_at: str | None = Field(None, description="As the signer's clock had it.")
-    reason: str | None = None
-    format: str | None = None
-    problem: str | None = None
-
-
-class Verification(Output):
-    """What was found. `valid` is true for the verdict of that name alone."""
-
-    verdict: Verdict
-    valid: bool
-    explanation: str
-    sha256: str
-    pages: int | None
-    signatures: list[FoundSignature]
 
 
 _EXPLAINED: Final = {
