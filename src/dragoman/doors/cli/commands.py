@@ -58,6 +58,7 @@ def create(programs: Programs) -> Root:
             _RUN, "Run background work only; register workers of others.", lambda _: _running("worker", programs)
         ),
         "mcp": Entry(_RUN, "Serve MCP on standard input and output.", lambda _: _mcp(programs)),
+        "demo": Entry(_RUN, "Watch what this is for, in ninety seconds.", _demo),
         "config": Entry(_RUN, "Show and check the configuration.", _config),
         "version": Entry(_RUN, "Print the version.", _version),
         "whoami": Entry(_IDENTITY, "Say who the server takes you for.", _whoami),
@@ -231,3 +232,9 @@ def _parity(entry: Entry) -> click.Command:
     from dragoman.doors.cli.parity import parity_commands  # noqa: PLC0415
 
     return parity_commands(entry.summary)
+
+
+def _demo(_: Entry) -> click.Command:
+    from dragoman.doors.cli.demo import demo_command  # noqa: PLC0415
+
+    return demo_command()

@@ -54,6 +54,10 @@ class View:
         """A line, or parts of one with their styles."""
         self.out.print(Text.assemble(*parts))
 
+    def line(self, text: str, style: str = "") -> None:
+        """A line in one style."""
+        self.out.print(Text(text, style=style))
+
     def note(self, text: str) -> None:
         """Something beside the answer: not for whoever reads the pipe."""
         self.err.print(Text(text, style="dim"))
