@@ -27,7 +27,8 @@ def run(effort: Effort) -> Outcome:
         client.timeout = httpx.Timeout(120)
         load_s = fill(server, own=effort.memories, everybody=effort.everybodys)
         questions = _questions(effort.searches)
-        _ask(client, questions[0])  # the model is loaded with the first question
+        for question in questions[::3]:  # the model is loaded, and the database has pages in its buffers
+            _ask(client, f"Once more: {question}")
         fresh = Spread.of([_ask(client, question) for question in questions])
         again = Spread.of([_ask(client, question) for question in questions])
         beside = Spread.of([_ask(client, question, SMALL_PROJECT) for question in questions])

@@ -1,7 +1,7 @@
 """Builds the application: reads top to bottom as the list of what there is."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -16,7 +16,7 @@ from dragoman.app.delegation import GatedDelegations, build_delegation, load_wor
 from dragoman.app.governance import bind_governance
 from dragoman.app.knowledge import KnowledgeCore, build_knowledge
 from dragoman.app.mcp import build_mcp
-from dragoman.app.memory import MemoryCore, build_memory
+from dragoman.app.memory import MemoryCore, bind_promotion, build_memory
 from dragoman.app.push import PushCore, build_push
 from dragoman.app.sessions import A2aEcosystem, SessionContexts
 from dragoman.app.signatures import SignatureCore
@@ -52,6 +52,7 @@ from dragoman.infra.breaker import Breakers
 from dragoman.infra.config import Settings
 from dragoman.infra.db import CORE_ROLE, Database, IdempotencyKeys
 from dragoman.infra.edge import AsgiApp, AsgiScope, Cors, Edge, EdgeRules, Receive, Send
+from dragoman.infra.embeddings import Meanings
 from dragoman.infra.ids import new_id
 from dragoman.infra.limits import Admission, Limiter, Quotas, Revocation
 from dragoman.infra.telemetry import Degraded, Health, Metrics, SecurityEvents, Tracer, open_tracer
@@ -212,19 +213,18 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     db = Database(addresses.database_url, size=settings.database_pool)
     core_db = Database(addresses.database_url, role=CORE_ROLE, size=6)
 
-    directory = Directory(db)
-    copies, limiter = _limiter(settings, addresses, directory)
+    copies, limiter = _limiter(settings, addresses, Directory(db))
     admission = Admission(limiter, _quotas(settings), metrics=metrics, security=security)
 
     issuer = None if settings.external_issuer else make_issuer(settings, keyring)
-    authenticator = _authenticator(settings, issuer, directory, keyring.pepper, breakers)
+    authenticator = _authenticator(settings, issuer, Directory(db), keyring.pepper, breakers)
 
     handlers = Handlers()
-    _bind_tenancy(handlers, db, copies, keyring, issuer)
     sealer, trail, core_trail = _bind_audit(settings, handlers, db, core_db, keyring)
     memory = build_memory(settings, handlers, db, core_db)
     authority = Authority.open(settings.policy_dir)
     knowledge = build_knowledge(settings, handlers, db, core_db, memory.embedder, authority)
+    _bind_tenancy(handlers, db, copies, keyring, issuer, deleted=knowledge.leftovers.wake)
     governance = bind_governance(handlers, db, knowledge.repositories)
     approvals = build_approvals(handlers, db, core_db, governance, authority.version)
     contracts = build_contracts(settings, handlers, db, core_db, keyring)
@@ -234,7 +234,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     deciders = approvals.deciders(build_registry(settings, handlers, db, vault, built_in=workers), contracts.resources)
     delegation = build_delegation(settings, handlers, (db, core_db), core_trail, deciders, metrics.tasks)
     approvals.join(delegation.service.decided, knowledge.curator)
-
+    bind_promotion(handlers, memory, governance.policies, gate, by_use=settings.memory.auto_promote)
     tools = GateTools(gate, handlers)
     a2a = A2aEcosystem(SessionContexts(handlers, authority.permits), tools)
     delegations = GatedDelegations(delegation, gate)
@@ -374,11 +374,17 @@ def make_issuer(settings: Settings, keyring: Keyring) -> Issuer:
 
 
 def _bind_tenancy(
-    handlers: Handlers, db: Database, copies: RevocationCopies, keyring: Keyring, issuer: Issuer | None
+    handlers: Handlers,
+    db: Database,
+    copies: RevocationCopies,
+    keyring: Keyring,
+    issuer: Issuer | None,
+    *,
+    deleted: Callable[[], None],
 ) -> None:
     store = TenancyStore(db)
     revocations = Revocations(store, db, copies)
-    tenants = TenantService(store, revocations, new_id=new_id)
+    tenants = TenantService(store, revocations, db, new_id=new_id, deleted=deleted)
     users = UserService(store, revocations, pepper=keyring.pepper, issuer=issuer, new_id=new_id)
     keys = KeyService(store, revocations, pepper=keyring.pepper, new_id=new_id)
     handlers.add(tenancy.CREATE_TENANT, tenants.create)
@@ -464,5 +470,18 @@ def _with_checks(application: Application) -> Application:
     application.health.register("valkey", valkey, critical=False)
     application.health.register("audit", audit, critical=False)
     application.health.register("git", git, critical=False)
-    application.health.register("memory", application.memory.check, critical=False)
+    application.health.register("memory", _meaning_of(application.memory.meanings), critical=False)
+    application.health.register("knowledge", _meaning_of(application.knowledge.meanings), critical=False)
     return application
+
+
+def _meaning_of(meanings: Meanings) -> Callable[[], Awaitable[str | None]]:
+    """Degraded when there should be meaning, and there is not, or it is far behind."""
+
+    async def check() -> str | None:
+        told, well = await meanings.check()
+        if not well:
+            raise Degraded(told)
+        return told or None
+
+    return check

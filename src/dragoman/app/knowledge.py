@@ -12,12 +12,14 @@ from dragoman.operations import Handlers
 from dragoman.services.knowledge import operations
 from dragoman.services.knowledge.curation import Curator
 from dragoman.services.knowledge.index import KnowledgeIndex
+from dragoman.services.knowledge.leftovers import Leftovers
 from dragoman.services.knowledge.repositories import Repositories
 from dragoman.services.knowledge.search import KnowledgeSearch
 from dragoman.services.knowledge.service import KnowledgeService
 from dragoman.services.knowledge.store import KnowledgeStore
-from dragoman.services.knowledge.store_meaning import Document, VectorStore
+from dragoman.services.knowledge.store_meaning import VectorStore
 from dragoman.services.knowledge.sync import RemoteRules, Syncer
+from dragoman.services.tenancy.store import TenancyStore
 
 
 @dataclass(slots=True)
@@ -26,13 +28,14 @@ class KnowledgeCore:
 
     repositories: Repositories
     curator: Curator
-    meanings: Meanings[Document]
+    meanings: Meanings
+    leftovers: Leftovers
     jobs: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
     async def start(self) -> None:
         """See what there is, then give documents their vectors behind the requests."""
         await self.meanings.start()
-        self.jobs = [asyncio.create_task(self.meanings.run())]
+        self.jobs = [asyncio.create_task(self.meanings.run()), asyncio.create_task(self.leftovers.run())]
 
     async def stop(self) -> None:
         """Leave what is unfinished in its queue."""
@@ -80,4 +83,5 @@ def build_knowledge(
         may_connect=lambda caller: authority.permits(caller, operations.ACCEPT_ITEM),
     )
     handlers.add(operations.SYNC, syncer.sync)
-    return KnowledgeCore(repositories, curator, meanings)
+    leftovers = Leftovers(repositories, TenancyStore(db).deleted_among)
+    return KnowledgeCore(repositories, curator, meanings, leftovers)

@@ -2,18 +2,27 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from time import time
 
+from dragoman.context import Caller, PrincipalType, Role, TenantId
+from dragoman.gate import Gate
 from dragoman.infra.config import Settings
 from dragoman.infra.db import Database
 from dragoman.infra.embeddings import Embedder, Meanings, choose_embedder
 from dragoman.infra.ids import new_id
-from dragoman.infra.telemetry import Degraded
 from dragoman.operations import Handlers
+from dragoman.services.governance.library import PolicyLibrary
+from dragoman.services.governance.models import CheckedContext, LayerIds
+from dragoman.services.governance.objections import PolicyObjections
 from dragoman.services.memory import operations as memory
+from dragoman.services.memory.layers import Place
+from dragoman.services.memory.models import Promotion
+from dragoman.services.memory.ports import Objections
+from dragoman.services.memory.promotion import AutoPromotion, Earned, Promoter
 from dragoman.services.memory.search import MemorySearch
 from dragoman.services.memory.service import MemoryService
 from dragoman.services.memory.store import MemoryStore
-from dragoman.services.memory.store_index import IndexStore, Pending
+from dragoman.services.memory.store_index import IndexStore
 from dragoman.services.memory.transfer import MemoryTransfer
 from dragoman.services.memory.uses import UseCounts
 
@@ -26,14 +35,18 @@ class MemoryCore:
     """
 
     embedder: tuple[Embedder | None, str]
-    meanings: Meanings[Pending]
+    meanings: Meanings
     uses: UseCounts
+    memories: MemoryService
+    store: MemoryStore
+    auto: AutoPromotion | None = None
     jobs: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
     async def start(self) -> None:
         """See what there is, then work behind the requests."""
         await self.meanings.start()
-        self.jobs = [asyncio.create_task(self.meanings.run()), asyncio.create_task(self.uses.run())]
+        runs = [self.meanings.run(), self.uses.run(), *([self.auto.run()] if self.auto is not None else [])]
+        self.jobs = [asyncio.create_task(run) for run in runs]
 
     async def stop(self) -> None:
         """Leave what is unfinished in its queue."""
@@ -43,17 +56,6 @@ class MemoryCore:
         await self.uses.flush()
         if (embedder := self.embedder[0]) is not None:
             await embedder.stop()
-
-    async def check(self) -> str | None:
-        """For /health.
-
-        Raises:
-            Degraded: there should be meaning, and there is not, or it is far behind.
-        """
-        told, well = await self.meanings.check()
-        if not well:
-            raise Degraded(told)
-        return told or None
 
 
 def build_memory(settings: Settings, handlers: Handlers, db: Database, core_db: Database) -> MemoryCore:
@@ -72,7 +74,46 @@ def build_memory(settings: Settings, handlers: Handlers, db: Database, core_db: 
     handlers.add(memory.HISTORY, service.history)
     handlers.add(memory.UPDATE, service.update, prepare=service.identify)
     handlers.add(memory.DELETE, service.delete)
-    handlers.add(memory.PROMOTE, service.promote)
     handlers.add(memory.EXPORT, transfer.export)
     handlers.add(memory.IMPORT, transfer.import_)
-    return MemoryCore(embedder, meanings, uses)
+    return MemoryCore(embedder, meanings, uses, service, store)
+
+
+class _PromotionPolicies:
+    """Holds what is to be shared against the policies of the layer that it goes to, as a text at memory/<layer>.md."""
+
+    def __init__(self, policies: PolicyLibrary) -> None:
+        self._objections = PolicyObjections(policies)
+
+    async def objections(self, caller: Caller, place: Place, content: str) -> Objections:
+        """Against putting this text there."""
+        context = CheckedContext.model_validate(
+            {"action": memory.PROMOTE.tool, "path": f"memory/{place.layer.value}.md", "content": content}
+        )
+        # What is private has no layer in governance: what holds for the whole company holds for it.
+        layer = "company" if place.layer.private else place.layer.value
+        ids = LayerIds(project_id=place.ids.get("project_id"))
+        revision, reasons = await self._objections.find(caller, context, layer, ids)
+        return Objections(reasons, revision)
+
+
+def bind_promotion(handlers: Handlers, core: MemoryCore, policies: PolicyLibrary, gate: Gate, *, by_use: bool) -> None:
+    """Bind promotion, which asks the policies; by use it goes through the gate like everybody's, and is on record."""
+    handlers.add(memory.PROMOTE, Promoter(core.memories, core.store, _PromotionPolicies(policies)).promote)
+    if not by_use:
+        return
+
+    async def promote(earned: Earned) -> Promotion:
+        caller = Caller(
+            tenant=TenantId(earned.tenant),
+            tenant_slug="",
+            subject="auto-promotion",
+            type=PrincipalType.SERVICE,
+            roles=frozenset({Role.AGENT}),
+            credential="internal",
+            issued_at=time(),
+        )
+        return await gate.run(memory.PROMOTE, caller, earned.wanted)
+
+    core.auto = AutoPromotion(promote)
+    core.uses.told = core.auto.consider

@@ -131,10 +131,13 @@ class Knowledge(Section):
 
 
 class Memory(Section):
-    """How memories age."""
+    """How memories age, and whether they go up by themselves."""
 
     decay_per_day: float = Field(
         0.01, ge=0, lt=1, description="How fast age takes from a score; at most a tenth of it."
+    )
+    auto_promote: bool = Field(
+        default=False, description="Promote memories that have earned it by their use, not only when somebody asks."
     )
 
 

@@ -6,7 +6,8 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.services.governance.drift import WEIGHTS, Suppression, measure
+from dragoman.services.governance.drift import WEIGHTS, measure
+from dragoman.services.governance.models import Suppression
 from dragoman.services.governance.policies import Demand, Policy
 from dragoman.services.knowledge.constraints import Constraint, Operator, Place, Rule, Severity, Target, Violation
 
@@ -27,7 +28,8 @@ def violation(of: Demand, file: str = "src/app.py") -> Violation:
 
 def suppression(policy_id: str, *, pattern: str | None = None, path: str | None = None) -> Suppression:
     return Suppression(
-        UUID(int=1), "shop", policy_id, pattern, path, "known", "ada", "ada", datetime.now(UTC), NEVER
+        id=UUID(int=1), project="shop", policy_id=policy_id, pattern=pattern, path=path, reason="known", owner="ada",
+        created_by="ada", created_at=datetime.now(UTC), expires_at=NEVER,
     )  # fmt: skip
 
 

@@ -1,5 +1,7 @@
 """Knowledge by its meaning: found without a common word, and never in place of what the words say."""
 
+from typing import Any
+
 import httpx
 
 from tests.harness import Server, wait_for
@@ -40,18 +42,45 @@ def test_meaning_stays_within_the_tenant(server: Server) -> None:
         assert ask(theirs, "hot beverages for employees at breakfast")["ids"] == []
 
 
-def test_nothing_that_was_indexed_outlives_its_tenant(server: Server) -> None:
+def test_nothing_that_was_known_outlives_its_tenant(server: Server) -> None:
     slug = new_tenant(server)
     with server.client(server.token(tenant=slug)) as client:
         propose(client, "Oolong every morning", "Staff drink it before the stand-up.")
     [tenant] = query(server, "SELECT id FROM tenants WHERE slug = $1", slug)
     wait_for(lambda: _rows(server, "knowledge_vectors", tenant["id"]), "the vector")
+    repository = server.data_dir / "knowledge" / f"{tenant['id']}.git"
+    assert repository.is_dir()
 
     with server.admin() as platform:
         done(platform.delete(f"/api/tenant/{slug}"))
 
     for table in ("knowledge_items", "knowledge_vectors", "knowledge_pending", "knowledge_repositories"):
         assert _rows(server, table, tenant["id"]) == 0, table
+    wait_for(lambda: not repository.exists(), "the repository to go")
+
+
+def test_health_tells_how_far_meaning_is_behind(server: Server) -> None:
+    with server.client(server.token(tenant=new_tenant(server))) as client:
+        propose(client, "Oolong every evening", "Staff drink it after the stand-up.")
+    wait_for(lambda: not query(server, "SELECT 1 FROM knowledge_pending LIMIT 1"), "the vectors")
+
+    with server.client() as anybody:
+        assert anybody.get("/health").json()["dependencies"]["knowledge"]["status"] == "up"
+        query(
+            server,
+            "INSERT INTO knowledge_pending (tenant_id, blob, taken_until, created_at) VALUES "
+            "(gen_random_uuid(), 'lost', now() + interval '1 hour', now() - interval '5 minutes')",
+        )
+        try:
+            told = wait_for(lambda: _degraded(anybody.get("/health").json()), "health to be told")
+        finally:
+            query(server, "DELETE FROM knowledge_pending WHERE blob = 'lost'")
+    assert told.startswith("meaning is ")
+
+
+def _degraded(health: dict[str, Any]) -> str | None:
+    found = health["dependencies"]["knowledge"]
+    return found["detail"] if found["status"] == "down" else None
 
 
 def _rows(server: Server, table: str, tenant: object) -> int:

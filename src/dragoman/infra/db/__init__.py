@@ -4,13 +4,14 @@ from dragoman.infra.db.database import APP_ROLE, CORE_ROLE, Database, Scope, Uni
 from dragoman.infra.db.idempotency import IdempotencyKeys, check_key
 from dragoman.infra.db.installation import find_foreign_key
 from dragoman.infra.db.migrator import MigrationError, migrate
-from dragoman.infra.db.pool import scope_of
+from dragoman.infra.db.pool import NOBODY, scope_of
 from dragoman.infra.db.signals import Signals
 from dragoman.infra.digests import digest_of
 
 __all__ = [
     "APP_ROLE",
     "CORE_ROLE",
+    "NOBODY",
     "Database",
     "IdempotencyKeys",
     "MigrationError",

@@ -5,12 +5,13 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 from time import monotonic
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol
 
 import structlog
 
 from dragoman.errors import UpstreamUnavailable
 from dragoman.infra.embeddings.embedder import Embedder, EmbedderAway, EmbeddingFailed, as_text
+from dragoman.infra.embeddings.queue import Waiting
 
 _LOG = structlog.get_logger(__name__)
 _SWEEP_S = 1.0
@@ -25,24 +26,7 @@ _PAUSE_S = 5.0
 _LATE_S = 60.0
 
 
-class Waits(Protocol):
-    """A text that waits for its vector; without content it was forgotten meanwhile."""
-
-    @property
-    def attempts(self) -> int:
-        """How often it was taken, this time included."""
-        ...
-
-    @property
-    def content(self) -> str | None:
-        """The text."""
-        ...
-
-
-W = TypeVar("W", bound=Waits)
-
-
-class Queue(Protocol[W]):
+class Queue(Protocol):
     """Where texts wait and where their vectors go."""
 
     async def has_vectors(self) -> bool:
@@ -53,23 +37,23 @@ class Queue(Protocol[W]):
         """Queue again whatever has only a vector of another model."""
         ...
 
-    async def take(self, most: int) -> list[W]:
+    async def take(self, most: int) -> list[Waiting]:
         """Some that wait, for a short while nobody else's."""
         ...
 
-    async def settle_known(self, model: str, taken: Sequence[W]) -> list[W]:
+    async def settle_known(self, model: str, taken: Sequence[Waiting]) -> list[Waiting]:
         """Give those their vectors for which one is there already; the others."""
         ...
 
-    async def keep(self, model: str, taken: Sequence[W], vectors: Sequence[str]) -> None:
+    async def keep(self, model: str, taken: Sequence[Waiting], vectors: Sequence[str]) -> None:
         """Store their vectors and take them off the queue."""
         ...
 
-    async def put_back(self, taken: Sequence[W]) -> None:
+    async def put_back(self, taken: Sequence[Waiting]) -> None:
         """Let them be taken again, as if they had not been."""
         ...
 
-    async def give_up(self, taken: Sequence[W]) -> None:
+    async def give_up(self, taken: Sequence[Waiting]) -> None:
         """Take them off the queue without vectors."""
         ...
 
@@ -78,13 +62,13 @@ class Queue(Protocol[W]):
         ...
 
 
-class Meanings(Generic[W]):
+class Meanings:
     """Keeps vectors up with the texts they are of, and finds those of questions.
 
     Texts wait in a table, not in this process: whoever dies loses nothing, and any number of servers share the work.
     """
 
-    def __init__(self, queue: Queue[W], embedder: Embedder | None, reason: str) -> None:
+    def __init__(self, queue: Queue, embedder: Embedder | None, reason: str) -> None:
         self._queue = queue
         self._embedder = embedder
         self._reason = reason
@@ -188,7 +172,7 @@ class Meanings(Generic[W]):
             await self._embed(embedder, wanted)
         return len(taken)
 
-    async def _embed(self, embedder: Embedder, wanted: Sequence[W]) -> None:
+    async def _embed(self, embedder: Embedder, wanted: Sequence[Waiting]) -> None:
         # One unfit text fails its batch; the next time each is by itself, and the others pass.
         batches = [[item for item in wanted if item.attempts == 1], *([item] for item in wanted if item.attempts > 1)]
         left = [batch for batch in batches if batch]

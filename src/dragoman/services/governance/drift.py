@@ -10,40 +10,14 @@ suppression ends.
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Final
-from uuid import UUID
 
+from dragoman.services.governance.models import Suppression
 from dragoman.services.governance.policies import Demand, key_of
 from dragoman.services.knowledge.constraints.models import Severity, Violation
 
 WEIGHTS: Final = {Severity.BLOCK: 1.0, Severity.WARN: 0.5, Severity.INFO: 0.1}
-
-
-@dataclass(frozen=True, slots=True)
-class Suppression:
-    """A violation that somebody answers for, until a day."""
-
-    id: UUID
-    project: str
-    policy_id: str
-    pattern: str | None
-    path: str | None
-    reason: str
-    owner: str
-    created_by: str
-    created_at: datetime
-    expires_at: datetime
-
-    def covers(self, violation: Violation) -> bool:
-        """Whether it speaks of this violation: of its policy, of its pattern and of its file, where these are given."""
-        rule = violation.rule
-        return (
-            rule.item_id == self.policy_id
-            and (self.pattern is None or rule.constraint.pattern == self.pattern)
-            and (self.path is None or fnmatchcase(violation.place.file or "", self.path))
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +47,7 @@ def measure(
     open_ones: list[Violation] = []
     suppressed: list[tuple[Violation, Suppression]] = []
     for violation in violations:
-        by = next((one for one in suppressions if one.covers(violation)), None)
+        by = next((one for one in suppressions if _covers(one, violation)), None)
         if by is None:
             open_ones.append(violation)
         else:
@@ -92,6 +66,16 @@ def measure(
         violations=open_ones,
         suppressed=suppressed,
         idle=[demand for place, demand in enumerate(demands) if place not in places],
+    )
+
+
+def _covers(suppression: Suppression, violation: Violation) -> bool:
+    """Whether it speaks of this violation: of its policy, of its pattern and of its file, where these are given."""
+    rule = violation.rule
+    return (
+        rule.item_id == suppression.policy_id
+        and (suppression.pattern is None or rule.constraint.pattern == suppression.pattern)
+        and (suppression.path is None or fnmatchcase(violation.place.file or "", suppression.path))
     )
 
 

@@ -199,8 +199,8 @@ class ListSuppressions(ListInput):
     include_ended: bool = Field(default=False, description="Also those that have expired or were lifted.")
 
 
-class SuppressionView(Output):
-    """A suppression as it stands."""
+class Suppression(Output):
+    """A violation that somebody answers for, until a day."""
 
     id: UUID
     project: str
@@ -212,7 +212,7 @@ class SuppressionView(Output):
     created_by: str
     created_at: datetime
     expires_at: datetime
-    lifted_at: datetime | None
+    lifted_at: datetime | None = None
 
 
 class ListPolicies(Input):

@@ -20,17 +20,17 @@ CHECK_DRIFT = Operation(
     example={"project": "shop", "context": {"files": [{"path": "src/app.py", "content": "import requests\n"}]}},
 )  # fmt: skip
 SUPPRESS = Operation(
-    "governance.suppress", "Answer for a violation until a day", m.Suppress, m.SuppressionView, WRITE, Effect.WRITE,
+    "governance.suppress", "Answer for a violation until a day", m.Suppress, m.Suppression, WRITE, Effect.WRITE,
     example={
         "project": "shop", "policy_id": "policy-no-requests", "reason": "replaced in the next release",
         "expires_at": "2027-01-31T00:00:00Z",
     },
 )  # fmt: skip
 LIST_SUPPRESSIONS = Operation(
-    "governance.suppressions", "List suppressions", m.ListSuppressions, Page[m.SuppressionView], READ
+    "governance.suppressions", "List suppressions", m.ListSuppressions, Page[m.Suppression], READ
 )
 LIFT_SUPPRESSION = Operation(
-    "governance.unsuppress", "Lift a suppression", m.SuppressionRef, m.SuppressionView, WRITE, Effect.WRITE,
+    "governance.unsuppress", "Lift a suppression", m.SuppressionRef, m.Suppression, WRITE, Effect.WRITE,
     example={"suppression_id": _ID},
 )  # fmt: skip
 LIST_POLICIES = Operation(

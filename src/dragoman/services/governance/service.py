@@ -1,6 +1,5 @@
 """Rules of governance: who is asked what, what is recorded, what a project answers for."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -14,8 +13,9 @@ from dragoman.infra.db import scope_of
 from dragoman.operations import Page, page
 from dragoman.services.governance import models as m
 from dragoman.services.governance.actions import Asker
-from dragoman.services.governance.drift import Drift, Suppression, measure
-from dragoman.services.governance.judging import Judgement, judge, on_action, policies_for
+from dragoman.services.governance.drift import Drift, measure
+from dragoman.services.governance.judging import Judgement, on_action, policies_for
+from dragoman.services.governance.objections import judged
 from dragoman.services.governance.policies import demands_in_force
 from dragoman.services.governance.ports import Policies, PolicyBook
 from dragoman.services.governance.store import GovernanceStore, Kept, Record, unpacked
@@ -38,7 +38,7 @@ class GovernanceService:
         """Hold something against the policies in force; the decision is recorded."""
         book = await self._policies.read(caller)
         asker, layer = Asker.of(caller), given.target_layer.value
-        judgement = await _judged(book, given.context, asker, layer, given.ids, whole=False)
+        judgement = await judged(book, given.context, asker, layer, given.ids, whole=False)
         breaches = judgement.breaches()
         decision = self._new_id()
         await self._store.add_decision(
@@ -84,7 +84,7 @@ class GovernanceService:
         ids = given.ids.model_copy(update={"project_id": given.project})
         book = await self._policies.read(caller)
         asker = Asker.of(caller)
-        judgement = await _judged(book, context, asker, Layer.PROJECT.value, ids, whole=bool(context.files))
+        judgement = await judged(book, context, asker, Layer.PROJECT.value, ids, whole=bool(context.files))
         suppressions = await self._store.live_suppressions(scope_of(caller), given.project)
         drift = measure(judgement.demands, judgement.applied, judgement.violations, suppressions)
         breaches = judgement.breaches(drift.violations)
@@ -116,7 +116,7 @@ class GovernanceService:
             decision_id=decision,
         )
 
-    async def suppress(self, caller: Caller, given: m.Suppress) -> m.SuppressionView:
+    async def suppress(self, caller: Caller, given: m.Suppress) -> m.Suppression:
         """Answer for a violation until a day.
 
         Raises:
@@ -125,7 +125,7 @@ class GovernanceService:
         now = datetime.now(UTC)
         if not now < given.expires_at <= now + _LONGEST_SUPPRESSION:
             raise InvalidInput.of("expires_at", "must be in the future, and at most a year away")
-        new = Suppression(
+        new = m.Suppression(
             id=self._new_id(),
             project=given.project,
             policy_id=given.policy_id,
@@ -137,16 +137,16 @@ class GovernanceService:
             created_at=now,
             expires_at=given.expires_at,
         )
-        return m.SuppressionView.model_validate(await self._store.add_suppression(scope_of(caller), new))
+        return m.Suppression.model_validate(await self._store.add_suppression(scope_of(caller), new))
 
-    async def suppressions(self, caller: Caller, wanted: m.ListSuppressions) -> Page[m.SuppressionView]:
+    async def suppressions(self, caller: Caller, wanted: m.ListSuppressions) -> Page[m.Suppression]:
         """What is answered for, newest first."""
         rows = await self._store.list_suppressions(
             scope_of(caller), wanted.limit + 1, wanted.cursor, wanted.project, ended=wanted.include_ended
         )
-        return page([m.SuppressionView.model_validate(row) for row in rows], wanted.limit)
+        return page([m.Suppression.model_validate(row) for row in rows], wanted.limit)
 
-    async def unsuppress(self, caller: Caller, ref: m.SuppressionRef) -> m.SuppressionView:
+    async def unsuppress(self, caller: Caller, ref: m.SuppressionRef) -> m.Suppression:
         """End a suppression at once.
 
         Raises:
@@ -155,7 +155,7 @@ class GovernanceService:
         row = await self._store.lift(scope_of(caller), ref.suppression_id)
         if row is None:
             raise NotFound("suppression", ref.suppression_id)
-        return m.SuppressionView.model_validate(row)
+        return m.Suppression.model_validate(row)
 
     async def policies(self, caller: Caller, wanted: m.ListPolicies) -> m.PoliciesInForce:
         """The rules that hold for a layer."""
@@ -207,7 +207,7 @@ class GovernanceService:
         asker = Asker(row["asker"]["type"], tuple(row["asker"]["roles"]))
         ids = m.LayerIds.model_validate(row["ids"])
         whole = row["kind"] == "drift" and bool(context.files)
-        judgement = await _judged(book, context, asker, row["target_layer"], ids, whole=whole)
+        judgement = await judged(book, context, asker, row["target_layer"], ids, whole=whole)
         chosen = judgement.violations
         if row["project"] is not None:
             suppressions = await self._store.live_suppressions(scope_of(caller), row["project"])
@@ -228,13 +228,6 @@ class GovernanceService:
             new=[one for one in breaches if one.fingerprint not in before],
             gone=sorted(before - now),
         )
-
-
-async def _judged(
-    book: PolicyBook, context: m.CheckedContext, asker: Asker, layer: str, ids: m.LayerIds, *, whole: bool
-) -> Judgement:
-    # Parsing a project takes its time, and others must not wait for it.
-    return await asyncio.to_thread(judge, book, context, asker, target_layer=layer, ids=ids, whole=whole)
 
 
 def _plain(model: BaseModel) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from uuid import UUID
 import orjson
 
 from dragoman.infra.db import Database, Scope
-from dragoman.services.governance.drift import Suppression
+from dragoman.services.governance.models import Suppression
 
 # What is larger than this, compressed, is not kept: the decision is, and cannot be replayed.
 _MOST_KEPT = 1_000_000
@@ -117,7 +117,7 @@ class GovernanceStore:
     async def live_suppressions(self, scope: Scope, project: str) -> list[Suppression]:
         """What is suppressed now."""
         rows = await self._db.fetch(scope, LIVE_SUPPRESSIONS, scope.tenant, project)
-        return [Suppression(**dict(row)) for row in rows]
+        return [Suppression.model_validate(dict(row)) for row in rows]
 
     async def lift(self, scope: Scope, suppression_id: UUID) -> Record | None:
         """End a suppression; None when there is none, or it has been lifted."""

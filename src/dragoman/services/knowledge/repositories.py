@@ -1,7 +1,9 @@
 """Where the repositories are: one a tenant, opened in a thread and only there."""
 
 import asyncio
+import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
@@ -49,6 +51,18 @@ class Repositories:
         except ImportError as error:
             raise ExtraMissing(EXTRA) from error
         return Workshop(self.path(tenant))
+
+    def list(self) -> list[UUID]:
+        """The tenants that have a repository here."""
+        found: list[UUID] = []
+        for directory in self._directory.glob("*.git"):
+            with suppress(ValueError):  # somebody else's
+                found.append(UUID(directory.stem))
+        return found
+
+    def remove(self, tenant: UUID) -> None:
+        """Take a tenant's repository off the disk, with all its history."""
+        shutil.rmtree(self.path(tenant), ignore_errors=True)
 
     def check(self) -> str | None:
         """What is wrong with the directory, in words for the world, or None."""

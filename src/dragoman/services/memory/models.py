@@ -263,15 +263,30 @@ class PromoteMemory(MemoryRef):
     force: bool = Field(default=False, description="Even if it has not earned it.")
 
 
+class PromotionOutcome(StrEnum):
+    """What became of a promotion."""
+
+    PROMOTED = "promoted"
+    NOT_EARNED = "not_earned"
+    REFUSED = "refused"
+    NOTHING_LEFT = "nothing_left"
+
+
 class Promotion(Output):
-    """Whether it was promoted, and what the rule made of it: 0.6 importance, 0.3 use, 0.1 freshness; 0.8 is needed."""
+    """What became of it, and what the rule made of it: 0.6 importance, 0.3 use, 0.1 freshness; 0.8 is needed."""
 
     memory_id: UUID
+    outcome: PromotionOutcome = Field(
+        description="`refused` is by a policy; with `nothing_left`, what must not be shared was all that it said."
+    )
     promoted: bool
-    promoted_to: UUID | None
+    promoted_to: UUID | None = None
     layer: Layer
     score: float
     needed: float
+    redacted: list[str] = Field([], description="Kinds of what was taken out: secret, email, phone, card and others.")
+    refusals: list[str] = Field([], description="What the policies have against it.")
+    policy_version: str | None = Field(None, description="The revision of the policies that it was held against.")
     success: bool = True
 
     @property

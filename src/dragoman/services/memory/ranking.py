@@ -79,6 +79,10 @@ def arrange(found: Sequence[Scored], same: Pairs = frozenset()) -> list[Scored]:
     while heads := [head for lane in lanes if (head := _next(lane, placed)) is not None]:
         best = max(head.score for head in heads)
         leader = next(head for head in heads if best - head.score <= TIE)
+        if not twins[leader.memory_id]:
+            arranged.append(leader)
+            placed.add(leader.memory_id)
+            continue
         left = [hit for hit in twins[leader.memory_id] if hit.memory_id not in placed]
         chosen = min([leader, *left], key=lambda hit: (hit.layer.precedence, *_by_score(hit)))
         gone = [

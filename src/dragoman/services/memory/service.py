@@ -13,7 +13,7 @@ from dragoman.infra.db import Database, scope_of
 from dragoman.operations import Page, page
 from dragoman.services.memory.errors import AmbiguousMemory, ContentExists
 from dragoman.services.memory.filters import compile_filters
-from dragoman.services.memory.layers import Layer, may_access, place_of, places_of
+from dragoman.services.memory.layers import Ids, Layer, Place, may_access, place_of, places_of
 from dragoman.services.memory.models import (
     AddedMemories,
     AddedMemory,
@@ -25,19 +25,14 @@ from dragoman.services.memory.models import (
     Memory,
     MemoryHistory,
     MemoryRef,
-    PromoteMemory,
-    Promotion,
     SearchMemories,
     Source,
     SourceType,
     UpdateMemory,
 )
-from dragoman.services.memory.ranking import promotion_score
 from dragoman.services.memory.search import MemorySearch
 from dragoman.services.memory.store import MemoryStore
 
-PROMOTED_FROM = 0.8
-_GENERAL = {Layer.AGENT: Layer.USER, Layer.SESSION: Layer.PROJECT}
 # A description must fit this well to be taken for a memory, and by so much better than the next to be unmistakable.
 _FITS, _CLEARLY = 0.3, 0.15
 _MOST_CANDIDATES = 5
@@ -187,44 +182,6 @@ class MemoryService:
         await self._store.forget(scope_of(caller), ref.memory_id, vectors=self._has_vectors())
         return ForgottenMemory(memory_id=ref.memory_id)
 
-    async def promote(self, caller: Caller, wanted: PromoteMemory) -> Promotion:
-        """Copy it to the next more general layer if it has earned that; the original stays where it is.
-
-        Raises:
-            NotFound: there is none, or it is another tenant's or another user's.
-            InvalidInput: its layer has no way up, or the layer above lacks its id.
-        """
-        old = await self._own(caller, wanted.memory_id)
-        layer = _GENERAL.get(Layer(old["layer"]))
-        if layer is None:
-            raise InvalidInput.of("memory_id", f"nothing is promoted from the layer {old['layer']}")
-        used_at = old["accessed_at"] or old["created_at"]
-        idle_days = (datetime.now(UTC) - used_at).total_seconds() / 86_400
-        score = promotion_score(old["importance"], old["accesses"], idle_days)
-        target = None
-        if score >= PROMOTED_FROM or wanted.force:
-            ids = wanted.ids
-            if layer is Layer.USER and ids.user_id is None:
-                ids = ids.model_copy(update={"user_id": old["user_id"]})
-            kept = {name: old[name] for name in ("content", "tags", "importance", "expires_at")}
-            copy = {
-                **kept,
-                "layer": layer,
-                "ids": ids,
-                "metadata": old["metadata"] | {"promoted_from": str(wanted.memory_id)},
-                "source_type": old["source"]["type"],
-                "task_id": old["source"].get("task_id"),
-            }
-            target = (await self.add(caller, AddMemory.model_validate(copy))).memory_id
-        return Promotion(
-            memory_id=wanted.memory_id,
-            promoted=target is not None,
-            promoted_to=target,
-            layer=layer,
-            score=round(score, 4),
-            needed=PROMOTED_FROM,
-        )
-
     async def _after(self) -> None:
         self._wake()
 
@@ -268,7 +225,7 @@ class MemoryService:
             "layer": place.layer.value,
             "scope": place.scope,
             "user_id": place.user_id,
-            "ids": place.ids,
+            "ids": _told(place, new.ids),
             "content": new.content,
             "sha": content_sha(new.content),
             "tags": sorted(set(new.tags)),
@@ -279,6 +236,13 @@ class MemoryService:
             "valid_from": new.valid_from.isoformat() if new.valid_from else None,
             "expires_at": new.expires_at.isoformat() if new.expires_at else None,
         }
+
+
+def _told(place: Place, ids: Ids) -> dict[str, str]:
+    """Whose it is; of a conversation also what it was about, which says where it may be promoted to."""
+    if place.layer is Layer.SESSION and ids.project_id is not None:
+        return place.ids | {"project_id": ids.project_id}
+    return place.ids
 
 
 def _source(caller: Caller, kind: SourceType, task_id: str | None) -> dict[str, Any]:

@@ -71,6 +71,8 @@ WITH ended AS (
     INSERT INTO memory_pending (tenant_id, memory_id, version) SELECT $1, id, version FROM added
 )
 SELECT version FROM added"""
+NOTE_PROMOTION: LiteralString = """
+UPDATE memories SET promotion = $3 WHERE tenant_id = $1 AND id = $2 AND valid_to IS NULL"""
 SAME: LiteralString = """
 SELECT m.id FROM memories m JOIN memories own ON own.tenant_id = $1 AND own.id = $2 AND own.valid_to IS NULL
 WHERE m.tenant_id = $1 AND m.scope = own.scope AND m.content_sha = $3 AND m.valid_to IS NULL AND m.id <> $2"""
@@ -131,6 +133,10 @@ class MemoryStore:
         """The number of the new version; values: content, sha, tags, metadata, importance, source, expires_at."""
         row = await self._db.find(scope, REPLACE, scope.tenant, memory_id, *values)
         return row["version"] if row else None
+
+    async def note_promotion(self, scope: Scope, memory_id: UUID, outcome: str) -> None:
+        """Write down what became of it, for the version that holds."""
+        await self._db.execute(scope, NOTE_PROMOTION, scope.tenant, memory_id, outcome)
 
     async def find_same(self, scope: Scope, memory_id: UUID, sha: bytes) -> UUID | None:
         """Another memory in the same place that says exactly this."""

@@ -2,12 +2,12 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 import structlog
 
-from dragoman.services.memory.store_index import IndexStore
+from dragoman.services.memory.store_index import IndexStore, Used
 
 _LOG = structlog.get_logger(__name__)
 _EVERY_S = 2.0
@@ -20,6 +20,8 @@ class UseCounts:
 
     def __init__(self, store: IndexStore, *, every_s: float = _EVERY_S) -> None:
         self._store = store
+        # Told of each memory that was of use, once that is written down.
+        self.told: Callable[[Used], None] | None = None
         self._every_s = every_s
         self._counts: Counter[tuple[UUID, UUID]] = Counter()
 
@@ -41,4 +43,7 @@ class UseCounts:
         """Write down what was counted until now."""
         counts, self._counts = self._counts, Counter()
         if counts:
-            await self._store.add_uses([(*key, number) for key, number in counts.items()])
+            used = await self._store.add_uses([(*key, number) for key, number in counts.items()])
+            if (told := self.told) is not None:
+                for memory in used:
+                    told(memory)

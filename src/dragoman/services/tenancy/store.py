@@ -53,6 +53,7 @@ UPDATE users SET status = 'active', name = coalesce($3, name), invitation = NULL
 WHERE tenant_id = $1 AND id = $2 AND status = 'invited' AND invitation_expires_at > now() RETURNING {_USER}"""
 DELETE_USER: LiteralString = "DELETE FROM users WHERE tenant_id = $1 AND id = $2 RETURNING subject"
 EMPTY_TENANT: LiteralString = "SELECT empty_tenant($1)"
+DELETED: LiteralString = "SELECT id FROM tenants WHERE id = ANY($1) AND status = 'deleted'"
 
 ADD_KEY: LiteralString = f"""
 INSERT INTO api_keys (tenant_id, id, name, subject, principal_type, role, scopes, secret_hash, hint,
@@ -128,6 +129,10 @@ class TenancyStore:
     async def empty_tenant(self, scope: Scope, tenant_id: UUID) -> None:
         """Remove the people and keys of a tenant that is being deleted."""
         await self._db.execute(scope, EMPTY_TENANT, tenant_id)
+
+    async def deleted_among(self, tenants: Sequence[UUID]) -> set[UUID]:
+        """Those of them that were deleted."""
+        return {row["id"] for row in await self._db.fetch(Scope(platform=True), DELETED, [*tenants])}
 
     async def add_user(self, scope: Scope, *values: Any) -> Record:
         """Values: id, subject, email, name, role, invitation hash, its expiry."""

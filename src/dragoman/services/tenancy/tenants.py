@@ -7,7 +7,7 @@ import orjson
 
 from dragoman.context import Caller
 from dragoman.errors import Forbidden, InvalidInput, NotFound, Stale
-from dragoman.infra.db import UniqueViolated, scope_of
+from dragoman.infra.db import Database, UniqueViolated, scope_of
 from dragoman.operations import Page, page
 from dragoman.services.tenancy.errors import OwnTenant, SlugTaken, WrongState
 from dragoman.services.tenancy.models import (
@@ -28,10 +28,20 @@ MOST_SETTINGS_BYTES = 65_536
 class TenantService:
     """Keeps the tenants; who may call what is decided before this is reached."""
 
-    def __init__(self, store: TenancyStore, revocations: Revocations, *, new_id: Callable[[], UUID]) -> None:
+    def __init__(
+        self,
+        store: TenancyStore,
+        revocations: Revocations,
+        db: Database,
+        *,
+        new_id: Callable[[], UUID],
+        deleted: Callable[[], None],
+    ) -> None:
         self._store = store
         self._revocations = revocations
+        self._db = db
         self._new_id = new_id
+        self._deleted = deleted
 
     async def create(self, caller: Caller, new: CreateTenant) -> Tenant:
         """Make a tenant.
@@ -103,11 +113,15 @@ class TenantService:
         return await self._move(caller, tenant, TenantStatus.ACTIVE)
 
     async def delete(self, caller: Caller, ref: TenantRef) -> Tenant:
-        """End it for good: its users and keys go, its slug stays taken, its audit trail stays."""
+        """End it for good: its users, keys and data go, its slug stays taken, its audit trail stays."""
         tenant = await self._foreign(caller, ref, None)
         await self._revocations.revoke(caller, tenant.id, "tenant", reason="deleted")
         await self._store.empty_tenant(scope_of(caller), tenant.id)
+        await self._db.after_commit(self._after_deletion)
         return await self._move(caller, tenant, TenantStatus.DELETED)
+
+    async def _after_deletion(self) -> None:
+        self._deleted()
 
     async def _foreign(self, caller: Caller, ref: TenantRef, state: TenantStatus | None) -> Tenant:
         tenant = await self.get(caller, ref)

@@ -25,10 +25,11 @@ CREATE TABLE memories (
     valid_from timestamptz NOT NULL DEFAULT now(),
     valid_to timestamptz,
     expires_at timestamptz,
-    superseded_by uuid,
+    promotion text,
     PRIMARY KEY (tenant_id, id, version)
 ) PARTITION BY HASH (tenant_id);
 COMMENT ON COLUMN memories.scope IS 'the layer and its ids in one key: whoever may name it may see what is in it';
+COMMENT ON COLUMN memories.promotion IS 'what became of the last attempt to promote this version; unset when there was none';
 COMMENT ON COLUMN memories.valid_to IS 'unset while it holds; a correction ends one version and begins the next';
 
 CREATE TABLE memory_pending (
@@ -97,7 +98,7 @@ $$ SELECT (wanted IS NULL OR m.tags @> wanted) AND (path IS NULL OR coalesce(jso
 CREATE FUNCTION memory_match_words(asked text, scopes text[], at timestamptz, wanted text[], path jsonpath, most int)
 RETURNS TABLE (memory_id uuid, version int, score real)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan SET jit = off
-SET max_parallel_workers_per_gather = 0 AS $$
+SET max_parallel_workers_per_gather = 0 SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
     few CONSTANT int := 8000;
