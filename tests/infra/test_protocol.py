@@ -21,17 +21,22 @@ ANSWER = [
 
 
 class Tiny:
-    """Answers at once; on `/slow` when it is told to. It never reads a body."""
+    """Answers at once; on `/slow` when it is told to, on `/split` with what is `said`. It never reads a body."""
 
     def __init__(self) -> None:
         self.go_on = threading.Event()
+        self.said = b""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         del receive
         if scope["path"] == "/slow":
             await asyncio.to_thread(self.go_on.wait, 20)
-        for message in ANSWER:
-            await send(dict(message))
+        start, body = ANSWER
+        if scope["path"] == "/split":
+            length = (b"content-length", b"2")
+            start = start | {"headers": [(b"content-type", b"text/plain"), length, (b"x-said", self.said)]}
+        await send(dict(start))
+        await send(dict(body))
 
 
 @pytest.fixture
@@ -93,3 +98,26 @@ def test_requests_one_after_the_other_share_a_connection(wire: socket.socket) ->
     for _ in range(3):
         wire.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
         assert wire.recv(65_536).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("said", [b"a\r\nset-cookie: b=c", b"a\nset-cookie: b=c", b"a\rset-cookie: b=c", b"a\0b"])
+def test_no_header_gets_out_that_would_begin_another(wire: socket.socket, tiny: Tiny, said: bytes) -> None:
+    tiny.said = said
+
+    wire.sendall(b"GET /split HTTP/1.1\r\nhost: x\r\n\r\n")
+
+    answer = read_all(wire)
+    assert answer.startswith(b"HTTP/1.1 500 ")
+    assert b"set-cookie" not in answer
+    assert b"\0" not in answer
+
+
+def test_a_header_that_is_one_gets_out(wire: socket.socket, tiny: Tiny) -> None:
+    tiny.said = b"a; b"
+
+    wire.sendall(b"GET /split HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+
+    head, _, body = read_all(wire).partition(b"\r\n\r\n")
+    assert b"\r\nx-said: a; b\r\n" in head
+    assert b"\r\nconnection: close" in head
+    assert body == b"ok"

@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from tests.backstage import metrics
 from tests.doors.a2a.calling import A2A, error_of, params, state, text, tool
 from tests.harness import Server, wait_for
 
@@ -208,3 +209,14 @@ def test_fields_may_be_named_as_the_definition_of_the_protocol_has_them(a2a: A2A
     assert "history" not in a2a.get(task["id"], history_length=0)
     found = a2a.call("ListTasks", {"context_id": "by-the-book", "page_size": 1, "include_artifacts": True})
     assert (found["totalSize"], found["pageSize"], "artifacts" in found["tasks"][0]) == (1, 1, True)
+
+
+def test_a_task_that_has_ended_leaves_nothing_for_the_collector(served_plain: Server) -> None:
+    caller, collected = A2A(served_plain), 'python_gc_objects_collected_total{generation="0"}'
+    before = metrics(served_plain)[collected]
+
+    # Forty objects of each would come to more than the collector waits for.
+    for _ in range(500):
+        caller.post({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": tool("identity_show")})
+
+    assert metrics(served_plain)[collected] - before < 1000

@@ -12,6 +12,7 @@ from tests.doors.a2a.calling import A2A, CONFORMANCE, state, text
 from tests.doors.a2a.older_schema import check as check_older
 from tests.doors.a2a.receiver import Receiver, Reply
 from tests.doors.a2a.schema import check
+from tests.doors.rest.calling import new_tenant
 from tests.harness import Server, data_dir, wait_for
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
@@ -242,6 +243,25 @@ def test_a_receiver_that_was_removed_is_told_nothing_more(a2a: A2A) -> None:
 
         assert [one.state for one in kept.until("COMPLETED")] == ["WORKING", "", "COMPLETED"]
         assert removed.received.empty()
+
+
+def test_nobody_is_told_of_a_suspended_tenant_until_it_is_let_in_again(served: Server, a2a: A2A) -> None:
+    slug = new_tenant(served)["slug"]
+    owner = A2A(served, tenant=slug)
+    with Receiver() as receiver, Receiver() as other, served.admin() as admin:
+        task = owner.send(text("tck-long-running", configuration=told_to(receiver) | {"returnImmediately": True}))
+        receiver.until("WORKING")
+
+        assert admin.post(f"/api/tenant/{slug}/suspend", json={}).status_code == 200
+        ended = "SELECT 1 FROM tasks WHERE id = $1::uuid AND state = 'succeeded'"
+        wait_for(lambda: sql(served, ended, task["id"]), "the end of the task")
+        # What happened later elsewhere was told meanwhile.
+        a2a.send(text("tck-complete-task", configuration=told_to(other)))
+        other.until("COMPLETED")
+        assert "COMPLETED" not in [one.state for one in list(receiver.received.queue)]
+
+        assert admin.post(f"/api/tenant/{slug}/resume", json={}).status_code == 200
+        receiver.until("COMPLETED")
 
 
 def test_a_client_of_0_3_is_told_as_0_3_has_it(a2a: A2A) -> None:

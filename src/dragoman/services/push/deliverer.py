@@ -8,7 +8,7 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -27,6 +27,7 @@ from dragoman.services.push.envelope import Envelope, webhook_id
 from dragoman.services.push.models import Delivery
 from dragoman.services.push.ports import Log, Shape
 from dragoman.services.push.store import DeliveryStore
+from dragoman.services.tasks.models import Happening, Task
 
 _LOG = structlog.get_logger(__name__)
 _AT_ONCE: Final = 64
@@ -153,14 +154,15 @@ class Deliverer:
                 task = await self._log.find(delivery.tenant_id, str(delivery.task_id))
                 if task is None:
                     break
-                for covered, body in self._shapes[delivery.version](task, happenings):
-                    await self._post(delivery, envelope, covered, body)
+                for covered, body in _tellings(self._shapes[delivery.version], task, happenings):
+                    if body is not None:
+                        await self._post(delivery, envelope, covered, body)
+                        told += 1
                     if not await self._store.advance(delivery, covered):
-                        return  # replaced, removed, or another's by now
-                    told, seq = told + 1, covered
-                if seq != happenings[-1].seq:
-                    seq = happenings[-1].seq
-                    await self._store.advance(delivery, seq)
+                        # Replaced, removed or another's by now; or its tenant was suspended, and it waits with it.
+                        await self._store.rest(delivery, again=True)
+                        return
+                    seq = covered
                 if told >= _BATCH:
                     await self._store.rest(delivery, again=True)
                     return
@@ -225,6 +227,13 @@ class Deliverer:
         except ValueError as error:
             raise _Failed(str(error), final=True) from error
         return Envelope(delivery.version, delivery.scheme, opened["token"], opened["credentials"])
+
+
+def _tellings(shape: Shape, task: Task, happenings: Sequence[Happening]) -> list[tuple[int, bytes | None]]:
+    """What is to be told, each with the number that it covers; nothing stands for what nobody is told of."""
+    told: list[tuple[int, bytes | None]] = [*shape(task, happenings)]
+    last = happenings[-1].seq
+    return told if told and told[-1][0] == last else [*told, (last, None)]
 
 
 def _read_retry_after(value: str | None) -> float | None:

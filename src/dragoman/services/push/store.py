@@ -27,14 +27,16 @@ REMOVE: LiteralString = "DELETE FROM push_configs WHERE tenant_id = $1 AND task_
 HURRY: LiteralString = """
 UPDATE push_configs SET due_at = now()
 WHERE task_id = ANY($1) AND state = 'open' AND attempts = 0 AND worker IS NULL"""
+# A suspended tenant keeps everything, and nobody is told anything of it; delivery goes on when it is let in again.
+_ACTIVE: LiteralString = "EXISTS (SELECT 1 FROM tenants n WHERE n.id = p.tenant_id AND n.status = 'active')"
 # Those that never fail come first. What has no news is looked at again later; its row is locked by then in any case.
-CLAIM: LiteralString = """
+CLAIM: LiteralString = f"""
 WITH due AS (
     SELECT p.tenant_id, p.task_id, p.id,
            coalesce((SELECT t.seq FROM tasks t WHERE t.tenant_id = p.tenant_id AND t.id = p.task_id), 0)
                > p.delivered_seq AS news
     FROM push_configs p
-    WHERE p.state = 'open' AND p.due_at <= now() AND p.tenant_id <> ALL($3)
+    WHERE p.state = 'open' AND p.due_at <= now() AND p.tenant_id <> ALL($3) AND {_ACTIVE}
     ORDER BY p.attempts, p.due_at LIMIT $2 FOR UPDATE SKIP LOCKED
 )
 UPDATE push_configs p SET
@@ -43,9 +45,9 @@ UPDATE push_configs p SET
 FROM due WHERE p.tenant_id = due.tenant_id AND p.task_id = due.task_id AND p.id = due.id
 RETURNING p.tenant_id, p.task_id, p.id, p.version, p.url, p.scheme, p.secret, p.delivered_seq, p.attempts, p.created_at,
           due.news"""
-ADVANCE: LiteralString = """
-UPDATE push_configs SET delivered_seq = $5, attempts = 0, due_at = now() + $6::interval
-WHERE tenant_id = $1 AND task_id = $2 AND id = $3 AND worker = $4"""
+ADVANCE: LiteralString = f"""
+UPDATE push_configs p SET delivered_seq = $5, attempts = 0, due_at = now() + $6::interval
+WHERE tenant_id = $1 AND task_id = $2 AND id = $3 AND worker = $4 AND {_ACTIVE}"""
 # A task that has ended and was told whole needs no more looks.
 REST: LiteralString = """
 UPDATE push_configs p SET worker = NULL, due_at = now() + $5::interval,
@@ -115,7 +117,7 @@ class DeliveryStore:
         return [Delivery(*tuple(row)[:-1]) for row in rows if row["news"]], len(rows)
 
     async def advance(self, delivery: Delivery, seq: int) -> bool:
-        """Everything up to this event is delivered; False when the configuration is no longer ours."""
+        """Everything up to this event is delivered; False when it is no longer ours, or its tenant is suspended."""
         return await self._db.execute(self._scope, ADVANCE, *self._key(delivery), seq, self._lease) > 0
 
     async def rest(self, delivery: Delivery, *, again: bool) -> None:
