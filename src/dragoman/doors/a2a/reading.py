@@ -292,7 +292,8 @@ def read_base64(raw: str, where: str, said: Reader) -> str:
 def _by_json_names(given: Json) -> Json:
     if "_" not in "".join(given):
         return given
-    renamed = {_DEFINED.sub(lambda letter: letter[1].upper(), name): value for name, value in given.items()}
+    defined = {name: value for name, value in given.items() if "_" in name}
+    renamed = {_DEFINED.sub(lambda letter: letter[1].upper(), name): value for name, value in defined.items()}
     return renamed | {name: value for name, value in given.items() if value is not None}
 
 
