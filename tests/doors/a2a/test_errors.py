@@ -17,7 +17,7 @@ from tests.doors.a2a.calling import ERROR_INFO
 GIVEN: dict[str, Any] = {
     "errors": [FieldError(field="name", message="is required")], "limit_bytes": 5, "retry_after_s": 3, "expected": 1,
     "current": 2, "after_s": 1.5, "served": ("1.0",), "allowed": ["GET"], "missing": [{"field": "approvals"}],
-    "policies": [{"id": "p", "version": "1"}],
+    "policies": [{"id": "p", "version": "1"}], "words": {"message": "no"},
 }  # fmt: skip
 SPEC = {
     "TASK_NOT_FOUND": (-32001, 404, "NOT_FOUND"),
