@@ -75,6 +75,50 @@ def test_nothing_is_sent_without_policies_and_approvals(outgoing: Server) -> Non
     assert found["status"] == "created"
 
 
+def approved(boss: httpx.Client, olga: httpx.Client, given: Json) -> Json:
+    """The same envelope with the policies and the approval that its refusal asked for."""
+    missing = boss.post("/api/tasks", json=given).json()["details"]["missing"]
+    policies, approvals = (
+        next(one for one in missing if one["field"] == f"governance.{name}_refs") for name in ("policy", "approval")
+    )
+    approval = done(boss.post("/api/approvals", json=approvals["request"]))
+    decision = {"decision": "approve", "reason": "read it"}
+    done(olga.post(f"/api/approvals/{approval['approval_id']}/decide", json=decision))
+    governance = {"policy_refs": policies["policies"], "approval_refs": [approval["approval_id"]]}
+    return {**given, "governance": governance}
+
+
+def test_a_contract_is_drafted_approved_sent_signed_and_executed(outgoing: Server) -> None:
+    """The whole way, each step as a task; who approved the sending stands in the evidence of the signature."""
+    tokens = [outgoing.token(), outgoing.token(user="olga", role="operator"), outgoing.token(user="ada@example.com")]
+    with outgoing.client(tokens[0]) as boss, outgoing.client(tokens[1]) as olga, outgoing.client(tokens[2]) as ada:
+
+        def perform(given: Json) -> Json:
+            task = ended(boss, done(boss.post("/api/tasks", json=given))["task_id"])
+            assert task["state"] == "succeeded", task
+            return task
+
+        document = kept(boss)
+        given = {"signers": SIGNERS, "title": "Mutual NDA"}
+        draft = perform(envelope("signature.prepare", given, resource=about(document)))["result"]
+        resource = {"type": "signature", "id": draft["signature_id"]}
+        perform(approved(boss, olga, envelope("signature.send", resource=resource)))
+        execute = envelope("document.mark_executed", resource={"type": "document", "id": document["id"]})
+        too_soon = approved(boss, olga, execute)
+        early = ended(boss, done(boss.post("/api/tasks", json=too_soon))["task_id"])
+        agreed = {"document_sha256": document["sha256"], "agree": True}
+        done(ada.post(f"/api/signatures/{draft['signature_id']}/sign", json=agreed))
+        again = envelope("document.mark_executed", resource={"type": "document", "id": document["id"]})
+        executed = perform(approved(boss, olga, again))
+
+        signature = done(boss.get(f"/api/signatures/{draft['signature_id']}"))
+        record = signature["evidence"][0]["record"]
+    assert (early["state"], early["error"]["details"]["reason"]) == ("failed", "NOT_SIGNED")
+    assert (signature["status"], executed["result"]["state"]) == ("completed", "executed")
+    assert executed["result"]["signers"] == ["Ada"]
+    assert "olga" in record
+
+
 def test_a_server_that_is_killed_while_a_provider_works_has_it_done_once(outgoing: Server) -> None:
     """The intent is kept, the answer never came: the next process looks the request up by our key."""
     remote = DocumensoServer(hangs=True)
