@@ -8,6 +8,7 @@ from dragoman.services.audit import operations as audit
 from dragoman.services.checklists import operations as checklists
 from dragoman.services.contracts import operations as contracts
 from dragoman.services.delegation import operations as task
+from dragoman.services.delegation import operations_profile as profile
 from dragoman.services.delegation import operations_workers as workers
 from dragoman.services.governance import operations as governance
 from dragoman.services.knowledge import operations as knowledge
@@ -105,6 +106,7 @@ BINDINGS = (
     Binding("GET", "/api/workers", workers.LIST_WORKERS),
     Binding("PATCH", "/api/workers/{worker}", workers.UPDATE_WORKER),
     Binding("DELETE", "/api/workers/{worker}", workers.REMOVE_WORKER),
+    Binding("GET", "/api/profile", profile.SHOW_PROFILE),
     Binding("GET", "/api/capabilities", workers.LIST_CAPABILITIES),
     Binding("POST", "/api/capabilities/{action}/allow", workers.ALLOW_CAPABILITY),
     Binding("POST", "/api/capabilities/{action}/deny", workers.DENY_CAPABILITY),

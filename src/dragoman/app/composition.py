@@ -12,7 +12,7 @@ from dragoman import __version__
 from dragoman.addresses import BINDINGS
 from dragoman.app.approvals import ApprovalCore, build_approvals
 from dragoman.app.contracts import build_contracts
-from dragoman.app.delegation import GatedDelegations, build_delegation, load_workers
+from dragoman.app.delegation import GatedDelegations, build_delegation
 from dragoman.app.governance import bind_governance
 from dragoman.app.knowledge import KnowledgeCore, build_knowledge
 from dragoman.app.mcp import build_mcp
@@ -22,7 +22,7 @@ from dragoman.app.sessions import A2aEcosystem, SessionContexts
 from dragoman.app.signatures import SignatureCore
 from dragoman.app.tasks import TaskCore, build_tasks
 from dragoman.app.tools import GateTools
-from dragoman.app.workers import build_registry
+from dragoman.app.workers import build_workers
 from dragoman.doors.a2a.calls import Calls
 from dragoman.doors.a2a.card import CARD_PATH, REST_PATH, RPC_PATHS, Cards
 from dragoman.doors.a2a.door import A2ADoor
@@ -36,7 +36,7 @@ from dragoman.doors.mcp.metadata import METADATA_PATHS
 from dragoman.doors.mcp.paths import PATHS as MCP_PATHS
 from dragoman.doors.rest.openapi import build_openapi
 from dragoman.doors.rest.routes import RestDoor
-from dragoman.doors.rest.site import SITE_PATHS, Site
+from dragoman.doors.rest.site import SITE_PATHS, Shown, Site
 from dragoman.doors.webhooks.door import PREFIX as WEBHOOK_PREFIX
 from dragoman.doors.webhooks.door import WebhookDoor
 from dragoman.doors.webhooks.paths import PATHS as WEBHOOK_PATHS
@@ -63,6 +63,7 @@ from dragoman.services.audit.sealer import Sealer
 from dragoman.services.audit.service import AuditService
 from dragoman.services.audit.store import AuditStore, SealStore
 from dragoman.services.audit.trail import AuditTrail
+from dragoman.services.delegation.profile import PROFILE_PATH
 from dragoman.services.tenancy import operations as tenancy
 from dragoman.services.tenancy.keys import KeyService
 from dragoman.services.tenancy.revocations import Revocations
@@ -79,6 +80,7 @@ OPEN_PATHS = METADATA_PATHS | {
     "/.well-known/jwks.json",
     CARD_PATH,
     OLD_CARD_PATH,
+    PROFILE_PATH,
 }
 OPEN_PREFIXES = ("/docs/", WEBHOOK_PREFIX)
 CARRIED_PATHS = A2A_PATHS | A2A_OLD_PATHS | MCP_PATHS | WEBHOOK_PATHS
@@ -230,8 +232,8 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     contracts = build_contracts(settings, handlers, db, core_db, keyring)
     vault = Vault(keyring.vault)
     gate = _gate(handlers, db, admission, authority, trail, Watch(metrics, security, tracer))
-    workers = [*contracts.workers, GovernanceWorker(gate), *load_workers(settings.tasks.workers)]
-    deciders = approvals.deciders(build_registry(settings, handlers, db, vault, built_in=workers), contracts.resources)
+    workers = build_workers(settings, handlers, db, vault, (*contracts.workers, GovernanceWorker(gate)), grpc_port)
+    deciders = approvals.deciders(workers.registry, contracts.resources)
     delegation = build_delegation(settings, handlers, (db, core_db), core_trail, deciders, metrics.tasks)
     approvals.join(delegation.service.decided, knowledge.curator)
     bind_promotion(handlers, memory, governance.policies, gate, by_use=settings.memory.auto_promote)
@@ -243,7 +245,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     calls = _a2a_calls(settings, gate, tasks, push, tools, authority, CardSigner(keyring.card), grpc_port)
     health = Health(version=__version__, metrics=metrics, breakers=breakers.states)
     keys = [*(issuer.jwks()["keys"] if issuer else ()), calls.cards.signer.public_key()]
-    site = Site(health=health, metrics=metrics, keys=keys, openapi=_openapi, ready=lambda: application.ready)
+    site = Site(health, metrics, Shown(keys, _openapi, workers.profile.profile), ready=lambda: application.ready)
     guard = partial(
         Edge, authenticator=authenticator, admission=admission, metrics=metrics, security=security, tracer=tracer
     )

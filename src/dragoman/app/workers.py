@@ -1,31 +1,54 @@
 """Puts the registry of workers together: those of the server, those of tenants, and what each may do."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
+from dragoman.app.delegation import load_workers
+from dragoman.context import RequestContext, current_request
+from dragoman.doors.a2a.card import interfaces
+from dragoman.doors.mcp.door import MCP_PATH
 from dragoman.infra.auth.vault import Vault
 from dragoman.infra.config import Settings
 from dragoman.infra.db import Database
+from dragoman.infra.edge import base_url
 from dragoman.infra.ids import new_id
 from dragoman.infra.outbound import Allowed, Guard
 from dragoman.operations import Handlers
 from dragoman.services.delegation import operations_workers as operations
 from dragoman.services.delegation.allowances import Allowances
+from dragoman.services.delegation.operations_profile import SHOW_PROFILE
+from dragoman.services.delegation.profile import Endpoint, ProfileBook
 from dragoman.services.delegation.registry import CapabilityRegistry
 from dragoman.services.delegation.remote import RemoteWorkers
 from dragoman.services.delegation.roster import WorkerRoster
 from dragoman.services.delegation.store_workers import WorkerStore
 from dragoman.services.delegation.workers import Worker
 
+# More than kit takes of an answer: it says by itself that one is too large.
+_LARGEST_ANSWER_BYTES: Final = 5 * 1024 * 1024
 
-def build_registry(
+
+@dataclass(frozen=True, slots=True)
+class WorkersCore:
+    """Who performs what, and what of it anybody may know."""
+
+    registry: CapabilityRegistry
+    profile: ProfileBook
+
+
+def build_workers(
     settings: Settings,
     handlers: Handlers,
     db: Database,
     vault: Vault,
-    built_in: Sequence[Worker],
-) -> CapabilityRegistry:
-    """The registry, with its operations bound; `built_in` are the workers that are part of the server."""
-    store, guard = WorkerStore(db), Guard(Allowed.of(settings.outbound.allow))
+    own: Sequence[Worker],
+    grpc_port: int | None,
+) -> WorkersCore:
+    """The registry and the profile, with their operations bound: our own workers, and those that the settings name."""
+    built_in = [*own, *load_workers(settings.tasks.workers)]
+    store, guard = WorkerStore(db), Guard(Allowed.of(settings.outbound.allow), most_bytes=_LARGEST_ANSWER_BYTES)
     inputs = {capability.action: capability.input for worker in built_in for capability in worker.capabilities}
     remote = RemoteWorkers(guard, vault, own_input=inputs.get)
     registry = CapabilityRegistry(store, built_in, open_remote=remote.open)
@@ -38,4 +61,23 @@ def build_registry(
     handlers.add(operations.LIST_CAPABILITIES, allowances.list)
     handlers.add(operations.ALLOW_CAPABILITY, allowances.allow)
     handlers.add(operations.DENY_CAPABILITY, allowances.deny)
-    return registry
+    profile = ProfileBook(
+        built_in, endpoints=partial(_endpoints, grpc_port), here=lambda: _found_at(settings, current_request())
+    )
+    handlers.add(SHOW_PROFILE, profile.show)
+    return WorkersCore(registry, profile)
+
+
+def _endpoints(grpc_port: int | None, base_url: str) -> list[Endpoint]:
+    a2a = [
+        Endpoint(protocol="a2a", binding=one["protocolBinding"], version=one["protocolVersion"], url=one["url"])
+        for one in interfaces(base_url, grpc_port)
+    ]
+    mcp = Endpoint(protocol="mcp", binding="streamable-http", url=f"{base_url}{MCP_PATH}")
+    return [*a2a, mcp, Endpoint(protocol="rest", binding="HTTP+JSON", url=f"{base_url}/api")]
+
+
+def _found_at(settings: Settings, request: RequestContext | None) -> str:
+    tls = settings.tls_cert or settings.behind_tls_proxy
+    listens = {"scheme": "https" if tls else "http", "server": (settings.host, settings.port)}
+    return base_url(listens, request.headers if request else {})

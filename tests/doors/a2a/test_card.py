@@ -19,7 +19,7 @@ def _card(served: Server, **headers: str) -> dict[str, Any]:
 
 
 def _tools(card: dict[str, Any]) -> dict[str, Any]:
-    [extension] = card["capabilities"]["extensions"]
+    [extension] = [one for one in card["capabilities"]["extensions"] if one["uri"] == "urn:dragoman:a2a:tools:1"]
     return {tool["name"]: tool for tool in extension["params"]["tools"]}
 
 

@@ -12,6 +12,7 @@ from tests.doors.a2a.calling import A2A, CONFORMANCE, error_of, state, text, too
 from tests.harness import Server, data_dir
 
 AT_ONCE = {"returnImmediately": True}
+EXTENSION = "urn:dragoman:a2a:idempotency:1"
 
 
 def new_key() -> str:
@@ -153,3 +154,21 @@ def test_a_repeated_message_on_the_plain_paths_is_the_same_task(a2a: A2A) -> Non
 
     assert first.json()["id"] == second.json()["id"] == body["id"]
     assert (second.headers["idempotency-replayed"], second.json()["metadata"]["replayed"]) == ("true", True)
+
+
+def test_the_extension_is_declared_and_named_in_the_answer_and_what_it_promises_is_kept(a2a: A2A) -> None:
+    card = a2a.http.get("/.well-known/agent-card.json").json()
+    declared = next(one for one in card["capabilities"]["extensions"] if one["uri"] == EXTENSION)
+    active, key = {"A2A-Extensions": EXTENSION}, new_key()
+    said = keyed(text("hello"), key)
+
+    first = a2a.send(said, **active)
+    response = a2a.post({"jsonrpc": "2.0", "id": "r-1", "method": "SendMessage", "params": said}, **active)
+    other = a2a.error("SendMessage", keyed(text("goodbye"), key), **active)
+
+    assert declared["required"] is False
+    assert response.headers["a2a-extensions"] == EXTENSION
+    again = response.json()["result"]["task"]
+    assert (again["id"], again["metadata"]["replayed"]) == (first["id"], True)
+    assert other["data"][0]["reason"] == declared["params"]["conflict"]
+    assert other["data"][0]["metadata"]["task_id"] == first["id"]

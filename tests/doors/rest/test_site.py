@@ -11,9 +11,10 @@ import pytest
 from dragoman.addresses import BINDINGS
 from dragoman.context import RequestContext, current_request, enter_request
 from dragoman.doors.rest.openapi import build_openapi
-from dragoman.doors.rest.site import SITE_PATHS, Site
+from dragoman.doors.rest.site import SITE_PATHS, Shown, Site
 from dragoman.infra.edge import AsgiScope, Receive, Send
 from dragoman.infra.telemetry import Health, Metrics
+from dragoman.services.delegation.profile import ProfileBook
 
 pytestmark = [pytest.mark.req("GW-405"), pytest.mark.anyio]
 DOCUMENT = build_openapi(BINDINGS, version="1.2.3", site=SITE_PATHS)
@@ -29,9 +30,9 @@ class World:
         self.health = Health(version="1.2.3", metrics=self.metrics, reuse_s=0)
         self.ready = True
         self.routes: list[str] = []
-        self.site = Site(
-            self.health, self.metrics, keys=KEYS["keys"], openapi=lambda: DOCUMENT, ready=lambda: self.ready
-        )
+        profiles = ProfileBook((), endpoints=lambda _: (), here=lambda: "")
+        shown = Shown(KEYS["keys"], lambda: DOCUMENT, profiles.profile)
+        self.site = Site(self.health, self.metrics, shown, ready=lambda: self.ready)
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         enter_request(RequestContext(id="the-request", door="http"))

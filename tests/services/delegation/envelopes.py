@@ -3,6 +3,12 @@
 from typing import Any
 from uuid import uuid4
 
+import httpx
+
+from tests.harness import wait_for
+
+ENDED = ("succeeded", "failed", "rejected", "cancelled", "dead_letter")
+
 
 def envelope(action: str = "count.nothing", given: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
     """A whole envelope; fields of the same name replace what stands there."""
@@ -17,3 +23,22 @@ def envelope(action: str = "count.nothing", given: dict[str, Any] | None = None,
         "input": given or {},
         **fields,
     }
+
+
+def submit(client: httpx.Client, given: dict[str, Any]) -> dict[str, Any]:
+    """Hand it over by REST."""
+    answer = client.post("/api/tasks", json=given)
+    assert answer.status_code == 201, answer.text
+    return answer.json()["data"]
+
+
+def status(client: httpx.Client, task_id: str) -> dict[str, Any]:
+    """How the task stands."""
+    answer = client.get(f"/api/tasks/{task_id}")
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]
+
+
+def ended(client: httpx.Client, task_id: str, *, within: tuple[str, ...] = ENDED) -> dict[str, Any]:
+    """How the task stands once it is in one of these states."""
+    return wait_for(lambda: (found := status(client, task_id))["state"] in within and found, "the end of the task")

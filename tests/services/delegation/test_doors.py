@@ -201,6 +201,19 @@ def test_an_action_that_nobody_performs_is_refused(door: Door) -> None:
     assert door.submit(envelope("nobody.does_this"))["error"]["code"] == "CAPABILITY_NOT_FOUND"
 
 
+@pytest.mark.req("ORC-CAP-1", "ORC-CAP-2")
+def test_an_action_that_was_taken_off_the_allow_list_is_refused_until_it_is_back(door: Door, counting: Server) -> None:
+    with counting.client(counting.token()) as admin:
+        denied = admin.post("/api/capabilities/count.ask/deny", json={"worker": "counting"}).json()["data"]
+        refused = door.submit(envelope("count.ask"))
+        allowed = admin.post("/api/capabilities/count.ask/allow", json={"worker": "counting"}).json()["data"]
+        taken = door.submit(envelope("count.ask"))
+
+    assert (denied["performed_by"], allowed["performed_by"]) == (None, "counting")
+    assert refused["error"]["code"] == "CAPABILITY_NOT_FOUND"
+    assert "task_id" in taken
+
+
 @pytest.mark.req("ORC-OPS-3")
 def test_a_task_that_failed_is_tried_again_with_new_attempts(door: Door) -> None:
     task_id = door.ended(door.submit(envelope("count.refuse"))["task_id"])["task_id"]

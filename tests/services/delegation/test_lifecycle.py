@@ -6,32 +6,14 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.harness import Server, wait_for
-from tests.services.delegation.envelopes import envelope
-
-ENDED = ("succeeded", "failed", "rejected", "cancelled", "dead_letter")
+from tests.harness import Server
+from tests.services.delegation.envelopes import ended, envelope, submit
 
 
 @pytest.fixture(scope="module")
 def admin(counting: Server) -> Any:
     with counting.client(counting.token()) as client:
         yield client
-
-
-def submit(client: httpx.Client, given: dict[str, Any]) -> dict[str, Any]:
-    answer = client.post("/api/tasks", json=given)
-    assert answer.status_code == 201, answer.text
-    return answer.json()["data"]
-
-
-def status(client: httpx.Client, task_id: str) -> dict[str, Any]:
-    answer = client.get(f"/api/tasks/{task_id}")
-    assert answer.status_code == 200, answer.text
-    return answer.json()["data"]
-
-
-def ended(client: httpx.Client, task_id: str, *, within: tuple[str, ...] = ENDED) -> dict[str, Any]:
-    return wait_for(lambda: (found := status(client, task_id))["state"] in within and found, "the end of the task")
 
 
 def test_a_task_goes_through_every_state_and_each_step_is_in_its_history(admin: httpx.Client) -> None:

@@ -15,7 +15,10 @@ from dragoman.context import Caller
 from dragoman.doors.a2a.negotiation import OLDER, TOOLS_EXTENSION, VERSION
 from dragoman.doors.a2a.reading import Modes
 from dragoman.doors.a2a.signing import CardSigner
+from dragoman.errors import IdempotencyConflict
 from dragoman.operations import AnyOperation
+from dragoman.services.delegation.profile import PROFILE_EXTENSION, PROFILE_PATH, PROFILE_VERSIONS
+from dragoman.services.tasks.models import IDEMPOTENCY_EXTENSION
 
 Json = dict[str, Any]
 Shape = Callable[[Json, str], Json]
@@ -27,6 +30,18 @@ REST_PATH: Final = "/a2a/rest"
 _TEXT: Final = "text/plain"
 _JSON: Final = "application/json"
 _MOST_KEPT: Final = 100
+_IDEMPOTENCY: Final[Json] = {
+    "uri": IDEMPOTENCY_EXTENSION,
+    "description": "The same key with the same message is the same task, on every door and over restarts.",
+    "required": False,
+    "params": {
+        "keys": ["Idempotency-Key", "message.metadata.idempotencyKey"],
+        "scope": ["tenant", "caller"],
+        "digest": "RFC 8785, SHA-256",
+        "conflict": IdempotencyConflict.code,
+        "replayed": "task.metadata.replayed",
+    },
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +108,12 @@ class Cards:
             if agent
             else "One governed back-end for AI agents: operations as tools, behind one set of guards.",
             "version": agent.version if agent else self._version,
-            "supportedInterfaces": self._interfaces(base_url),
+            "supportedInterfaces": interfaces(base_url, self._grpc_port),
             "capabilities": {
                 "streaming": True,
                 "pushNotifications": True,
                 "extendedAgentCard": True,
-                "extensions": [_tools_extension(tools)],
+                "extensions": [_tools_extension(tools), _IDEMPOTENCY, _profile_extension(base_url)],
             },
             "securitySchemes": {
                 "bearer": {"httpAuthSecurityScheme": {"scheme": "Bearer", "bearerFormat": "JWT"}},
@@ -111,23 +126,31 @@ class Cards:
             "documentationUrl": f"{base_url}/docs",
         }
 
-    def _interfaces(self, base_url: str) -> list[Json]:
-        """What there is, the preferred one first; clients read a gRPC address without a scheme."""
-        interfaces = [
-            (f"{base_url}{RPC_PATH}", "JSONRPC", VERSION),
-            (f"{base_url}{REST_PATH}", "HTTP+JSON", VERSION),
-        ]
-        if self._grpc_port is not None:
-            interfaces.append((_with_port(base_url, self._grpc_port), "GRPC", VERSION))
-        interfaces.append((f"{base_url}{RPC_PATH}", "JSONRPC", OLDER))
-        return [
-            {"url": url, "protocolBinding": binding, "protocolVersion": version} for url, binding, version in interfaces
-        ]
+
+def interfaces(base_url: str, grpc_port: int | None) -> list[Json]:
+    """What there is, the preferred one first; clients read a gRPC address without a scheme."""
+    found = [
+        (f"{base_url}{RPC_PATH}", "JSONRPC", VERSION),
+        (f"{base_url}{REST_PATH}", "HTTP+JSON", VERSION),
+    ]
+    if grpc_port is not None:
+        found.append((_with_port(base_url, grpc_port), "GRPC", VERSION))
+    found.append((f"{base_url}{RPC_PATH}", "JSONRPC", OLDER))
+    return [{"url": url, "protocolBinding": binding, "protocolVersion": version} for url, binding, version in found]
 
 
 def _with_port(base_url: str, port: int) -> str:
     host = urlsplit(base_url).hostname or ""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _profile_extension(base_url: str) -> Json:
+    return {
+        "uri": PROFILE_EXTENSION,
+        "description": "Contract work that can be delegated here, as tasks with an envelope; the profile says how.",
+        "required": False,
+        "params": {"profile": f"{base_url}{PROFILE_PATH}", "versions": list(PROFILE_VERSIONS)},
+    }
 
 
 def _tools_extension(tools: list[Json]) -> Json:

@@ -1,9 +1,10 @@
 """Errors on the A2A wire: a total table from kinds, and the protocol's own names where it has one."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from dragoman.errors import DragomanError, InvalidInput, Kind
+from dragoman.services.delegation.profile import ProfileVersionUnsupported
 from dragoman.services.push.errors import PushConfigNotFound
 from dragoman.services.tasks.errors import (
     NotCancelable,
@@ -111,6 +112,7 @@ BY_CLASS: Final[dict[type[DragomanError], Wire]] = {
     TaskBusy: _UNSUPPORTED,
     ThreadExpired: _UNSUPPORTED,
     StateTooLarge: Wire(-32602, 413, "RESOURCE_EXHAUSTED"),
+    ProfileVersionUnsupported: Wire(-32602, 400, "FAILED_PRECONDITION"),
     VersionNotSupported: Wire(-32009, 400, "FAILED_PRECONDITION", "VERSION_NOT_SUPPORTED"),
     ParseFailed: Wire(-32700, 400, "INVALID_ARGUMENT", "PARSE_ERROR"),
     InvalidRequest: Wire(-32600, 400, "INVALID_ARGUMENT", "INVALID_REQUEST"),
@@ -139,7 +141,7 @@ def details_of(error: DragomanError) -> list[Json]:
     """What programs read of an error: `google.rpc` types in ProtoJSON."""
     reason = wire_of(error).reason
     # Google's type takes text only. Our code goes along where the protocol's name hides it.
-    told = {name: str(value) for name, value in error.details.items() if name != "errors"}
+    told = {name: _text(value) for name, value in error.details.items() if name != "errors"}
     if reason not in (None, error.code):
         told["code"] = error.code
     info: Json = {
@@ -153,3 +155,7 @@ def details_of(error: DragomanError) -> list[Json]:
         return [info]
     violations = [{"field": one["field"], "description": one["message"]} for one in error.details["errors"]]
     return [info, {"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": violations}]
+
+
+def _text(value: Any) -> str:
+    return ", ".join(map(str, cast("list[Any]", value))) if isinstance(value, list) else str(value)

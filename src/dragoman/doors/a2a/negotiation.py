@@ -7,6 +7,8 @@ from typing import Final
 import structlog
 
 from dragoman.doors.a2a.errors import VersionNotSupported
+from dragoman.services.delegation.profile import PROFILE_EXTENSION, PROFILE_FAMILY, ProfileVersionUnsupported
+from dragoman.services.tasks.models import IDEMPOTENCY_EXTENSION
 
 _LOG = structlog.get_logger(__name__)
 VERSION: Final = "1.0"
@@ -14,7 +16,7 @@ OLDER: Final = "0.3"
 # What clients of the plain paths may call themselves: these were never versioned.
 PLAIN: Final = ("0.1", "0.2", OLDER, VERSION)
 TOOLS_EXTENSION: Final = "urn:dragoman:a2a:tools:1"
-SUPPORTED_EXTENSIONS: Final = frozenset({TOOLS_EXTENSION})
+SUPPORTED_EXTENSIONS: Final = frozenset({TOOLS_EXTENSION, IDEMPOTENCY_EXTENSION, PROFILE_EXTENSION})
 
 
 def negotiate_version(
@@ -57,6 +59,16 @@ def _served(wanted: str, served: tuple[str, ...]) -> str:
 
 
 def negotiate_extensions(headers: Mapping[bytes, str]) -> list[str]:
-    """Those that the client asks for and we have; they are named in the answer. None of ours is required."""
+    """Those that the client asks for and we have; they are named in the answer. None of ours is required.
+
+    Raises:
+        ProfileVersionUnsupported: the client speaks another version of the contracts profile, and no other of it.
+    """
     asked = headers.get(b"a2a-extensions", "")
-    return [uri for uri in map(str.strip, asked.split(",")) if uri in SUPPORTED_EXTENSIONS] if asked else []
+    if not asked:
+        return []
+    uris = [uri.strip() for uri in asked.split(",")]
+    profiles = [uri for uri in uris if uri.startswith(PROFILE_FAMILY)]
+    if profiles and PROFILE_EXTENSION not in profiles:
+        raise ProfileVersionUnsupported(profiles[0].removeprefix(PROFILE_FAMILY))
+    return [uri for uri in uris if uri in SUPPORTED_EXTENSIONS]

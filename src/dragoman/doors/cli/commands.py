@@ -76,6 +76,7 @@ def create(programs: Programs) -> Root:
         "approval": Entry(_WORK, "What waits for consent, and consenting to it.", _approval),
         "task": Entry(_WORK, "Actions that were handed over, and every other task.", _task),
         "signature": Entry(_WORK, "Requests for signatures, and what signatures are worth.", _signature),
+        "profile": Entry(_WORK, "What contract work can be delegated here, and how.", _profile),
         "parity": Entry(_PROOF, "Hold the doors of a running server against each other.", _parity),
         "bench": Entry(_PROOF, "Measure how well a running server does.", _bench),
         "audit": Entry(_PROOF, "Who did what, provably.", _audit),
@@ -202,6 +203,12 @@ def _audit(entry: Entry) -> click.Command:
     from dragoman.doors.cli.trail import audit_commands  # noqa: PLC0415
 
     return audit_commands(entry.summary)
+
+
+def _profile(entry: Entry) -> click.Command:
+    from dragoman.doors.cli.workers import profile_commands  # noqa: PLC0415
+
+    return profile_commands(entry.summary)
 
 
 def _capability(entry: Entry) -> click.Command:

@@ -124,6 +124,14 @@ _COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("created_by", "by", flexible=True, optional=True),
         Column("updated_at", "changed", optional=True),
     ),
+    "profile": (
+        Column("action"),
+        Column("required"),
+        Column("sensitive"),
+        Column("version", optional=True),
+        Column("timeout_s", "time-out s", optional=True),
+        Column("summary", flexible=True),
+    ),
     "capability": (
         Column("action"),
         Column("worker"),

@@ -26,6 +26,30 @@ def capability_commands(help_text: str) -> click.RichGroup:
     return group
 
 
+def profile_commands(help_text: str) -> click.RichGroup:
+    """That of the profile: the actions as a table, then where to go with them."""
+    group = project_noun("profile", help_text)
+    group.commands["show"].callback = _show_profile
+    return group
+
+
+def _show_profile(as_json: bool, as_tenant: str | None, **given: Any) -> None:  # noqa: FBT001 - click calls it by name
+    values = {name: value for name, value in given.items() if value is not None}
+    profile = call("profile.show", values, Asked(as_json, as_tenant))["data"]
+    view = View(as_json=as_json)
+    if as_json:
+        view.json(profile)
+        return
+    supported = ", ".join(profile["supported_versions"])
+    view.say(("contracts profile ", "bold"), profile["profile_version"], (f"  supported: {supported}", "dim"))
+    view.rows("profile", profile["actions"])
+    for mode in profile["governance_modes"]:
+        view.say((f"{mode['mode']:<10}", "bold"), mode["description"])
+    for endpoint in profile["endpoints"]:
+        spoken = f"{endpoint['protocol']} {endpoint['version'] or ''}".strip()
+        view.say((f"{spoken:<10}", "bold"), endpoint["url"], (f"  {endpoint['binding']}", "dim"))
+
+
 def _decided(operation: str) -> Any:
     def callback(as_json: bool, as_tenant: str | None, **given: Any) -> None:  # noqa: FBT001 - click calls it by name
         values = {name: value for name, value in given.items() if value is not None}

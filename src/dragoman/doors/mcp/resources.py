@@ -26,7 +26,7 @@ from dragoman.services.tasks.operations import GET_TASK, LIST_TASKS, READ_AGENT
 _JSON: Final = "application/json"
 _TASK: Final = "dragoman://task/{task_id}"
 _TASKS: Final = "dragoman://tasks"
-_URI: Final = re.compile(r"dragoman://([a-z]+)(?:/([^/?#]+))?")
+_URI: Final = re.compile(r"dragoman://([a-z-]+)(?:/([^/?#]+))?")
 _RECENT: Final = 50
 # Of the era with a handshake; the other says that the URI is a wrong parameter.
 _NOT_FOUND: Final = -32002
@@ -53,6 +53,7 @@ class Shelf:
 
 _SHELVES: Final = (
     Shelf("identity", "identity.show", "Who you are to this server"),
+    Shelf("contracts-profile", "profile.show", "What contract work can be delegated here, and how"),
     Shelf("knowledge", "knowledge.show", "An item of knowledge", "id"),
 )
 

@@ -31,7 +31,8 @@ _STATE_TTL_S: Final = 86_400.0
 _ABOUT: Final = (
     "Dragoman: one governed back-end for AI agents. Tools are the operations of the server, and you see those that you "
     "may use. A tool that fails answers with isError and structuredContent.error {code, message, details, retryable}. "
-    "Writing tools take an idempotency_key: repeat a call whose answer was lost with the same key."
+    "Writing tools take an idempotency_key: repeat a call whose answer was lost with the same key. Contract work is "
+    "delegated with task_submit; the resource dragoman://contracts-profile says which actions there are and how."
 )
 
 

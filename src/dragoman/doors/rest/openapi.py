@@ -38,7 +38,8 @@ class SiteAnswer:
 class SitePath:
     """An address that is no operation: it answers GET and HEAD.
 
-    `limited` is for all but probes; `parameters` are the schemas of what varies in the path.
+    `limited` is for all but probes; `parameters` are the schemas of what varies in the path, `query` of what
+    may follow it.
     """
 
     path: str
@@ -46,6 +47,7 @@ class SitePath:
     summary: str
     answers: tuple[SiteAnswer, ...]
     parameters: dict[str, Json] = field(default_factory=dict[str, Json])
+    query: dict[str, Json] = field(default_factory=dict[str, Json])
     errors: tuple[int, ...] = ()
     limited: bool = True
     open: bool = True
@@ -233,6 +235,7 @@ def _site_operation(place: SitePath, catalogue: Catalogue) -> Json:
         described["security"] = []
     described["parameters"] = [
         *({**_parameter(name, "path", schema), "required": True} for name, schema in place.parameters.items()),
+        *(_parameter(name, "query", schema) for name, schema in place.query.items()),
         ref("parameters", "RequestId"),
         ref("parameters", "CorrelationId"),
     ]

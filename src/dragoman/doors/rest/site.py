@@ -1,20 +1,24 @@
 """The addresses that are no operations: probes, metrics, the API documents and the page that shows them."""
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
+from urllib.parse import parse_qsl
 
 import orjson
+from pydantic import BaseModel
 
 from dragoman.context import RequestContext, current_request
 from dragoman.doors.rest.openapi import SiteAnswer, SitePath
 from dragoman.doors.rest.openapi_30 import to_openapi_30
 from dragoman.doors.rest.page import ASSETS, FOREVER, POLICY, Document, Headers, load_assets, render_page
 from dragoman.errors import DragomanError, MethodNotAllowed, NotFound
-from dragoman.infra.edge import AsgiScope, Receive, Send, problem
+from dragoman.infra.edge import AsgiScope, Receive, Send, base_url, problem
 from dragoman.infra.telemetry import Health, HealthReport, Metrics
+from dragoman.services.delegation.profile import PROFILE_HEADER, PROFILE_PATH, ContractsProfile
 
 Json = dict[str, Any]
 RETRY_AFTER_S: Final = 5
@@ -101,6 +105,22 @@ SITE_PATHS: Final = (
             ),
         ),
     ),
+    SitePath(
+        PROFILE_PATH,
+        "site_contracts_profile",
+        "What contract work can be delegated here, and how",
+        (
+            SiteAnswer(
+                200,
+                "The contracts profile in the version that was asked for.",
+                {_JSON: ContractsProfile},
+                headers=("ETag",),
+            ),
+            SiteAnswer(304, "It is what the client has.", headers=("ETag",)),
+        ),
+        query={"version": {"type": "string", "description": "A version of the profile.", "examples": ["1.0"]}},
+        errors=(400,),
+    ),
 )
 
 
@@ -114,22 +134,24 @@ class _Answer:
 _Handler = Callable[[AsgiScope], Awaitable[_Answer]]
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What anybody may read: the public keys, the API, and the contracts profile by version and address."""
+
+    keys: list[Json]
+    openapi: Callable[[], Json]
+    profile: Callable[[str | None, str], BaseModel]
+
+
 class Site:
     """Plain ASGI for `SITE_PATHS`; GET and HEAD alone."""
 
-    def __init__(
-        self,
-        health: Health,
-        metrics: Metrics,
-        *,
-        keys: list[Json],
-        openapi: Callable[[], Json],
-        ready: Callable[[], bool],
-    ) -> None:
+    def __init__(self, health: Health, metrics: Metrics, shown: Shown, *, ready: Callable[[], bool]) -> None:
         self._health = health
         self._metrics = metrics
-        self._keys = orjson.dumps({"keys": keys})
-        self._openapi = openapi
+        self._keys = orjson.dumps({"keys": shown.keys})
+        self._openapi = shown.openapi
+        self._profile = shown.profile
         self._ready = ready
         self._documents: dict[str, Document] = {}
         self._handlers: dict[str, _Handler] = {
@@ -142,6 +164,7 @@ class Site:
             "/openapi.json": self._show_openapi,
             "/openapi-3.0.json": self._show_openapi_30,
             "/.well-known/jwks.json": self._show_keys,
+            PROFILE_PATH: self._show_profile,
         }
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
@@ -225,6 +248,22 @@ class Site:
         del scope
         headers: Headers = [(b"content-type", _JSON.encode()), (b"cache-control", b"public, max-age=300")]
         return _Answer(200, self._keys, headers)
+
+    async def _show_profile(self, scope: AsgiScope) -> _Answer:
+        headers = {bytes(name): value.decode("latin-1") for name, value in scope["headers"]}
+        asked = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+        profile = self._profile(asked.get("version") or headers.get(PROFILE_HEADER), base_url(scope, headers))
+        body = profile.model_dump_json(exclude_none=True).encode()
+        etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+        told: Headers = [
+            (b"etag", etag.encode()),
+            (b"cache-control", b"public, max-age=60"),
+            (b"vary", b"host, contracts-profile-version"),
+        ]
+        known = headers.get(b"if-none-match", "").strip()
+        if known == "*" or (known and etag in known):
+            return _Answer(304, headers=told)
+        return _Answer(200, body, [(b"content-type", _JSON.encode()), *told])
 
 
 def _probe(body: bytes, *, well: bool) -> _Answer:

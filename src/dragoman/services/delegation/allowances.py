@@ -1,17 +1,16 @@
 """Which worker may perform which action: decided by the tenant, one action of one worker at a time."""
 
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any
 
 from dragoman.context import Caller
 from dragoman.infra.db import scope_of
-from dragoman.operations import Input, Page
+from dragoman.operations import Page
 from dragoman.services.delegation import registrations as m
 from dragoman.services.delegation.errors import CapabilityNotFound, NotDeclared, WorkerNotFound
 from dragoman.services.delegation.registry import CapabilityRegistry
 from dragoman.services.delegation.roster import AfterCommit
 from dragoman.services.delegation.routing import Offer, Table
+from dragoman.services.delegation.schemas import schema_of
 from dragoman.services.delegation.store_workers import Rule, WorkerStore
 
 
@@ -111,9 +110,3 @@ def _view(offer: Offer) -> m.CapabilityView:
         decided_by=rule.decided_by if rule else None,
         decided_at=rule.decided_at if rule else None,
     )
-
-
-@lru_cache(maxsize=1000)
-def schema_of(model: type[Input]) -> dict[str, Any]:
-    """What an action takes; made once for as long as it is asked for."""
-    return model.model_json_schema()

@@ -35,6 +35,8 @@ class McpWorker:
         Raises:
             DragomanError: it could not be done; `retryable` says whether it is worth another attempt.
         """
+        # The SDK would tell of a refusal as of any other trouble with the line.
+        await self.guard.check(self.url)
         timeout_s = next(one.timeout_s for one in self.capabilities if one.action == assignment.envelope.action)
         server = McpToolset(self.url, headers=self.headers(), timeout_s=timeout_s, transport=_way_out(self.guard))
         try:

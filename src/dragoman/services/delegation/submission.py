@@ -16,6 +16,7 @@ from dragoman.services.delegation.envelope import ActorType, Envelope
 from dragoman.services.delegation.errors import ActorMismatch, CapabilityNotFound, DeadlinePassed
 from dragoman.services.delegation.models import Origin
 from dragoman.services.delegation.ports import Documents, Governance, Judgment, Phase, Registry, Route
+from dragoman.services.delegation.profile import check_stated_profile
 from dragoman.services.delegation.retries import Patience
 from dragoman.services.delegation.store import Accepted, DelegationStore
 from dragoman.services.delegation.store_read import TaskViews
@@ -53,6 +54,7 @@ class Submissions:
         Raises:
             DragomanError: a guard refused it, and nothing is queued.
         """
+        check_stated_profile()
         check_actor(caller, envelope)
         check_key(envelope.idempotency_key)
         digest = envelope.digest()
