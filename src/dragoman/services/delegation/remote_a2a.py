@@ -51,11 +51,12 @@ class A2aWorker:
         keeps_keys = await peer.supports(IDEMPOTENCY_EXTENSION)
         conversation = _Conversation(peer, assignment, self.name, keeps_keys=keeps_keys)
         for number in count(1):
-            task = await conversation.open(number)
+            # Shielded, so that work that is stopped meanwhile still learns which task it has to call off.
+            opening = asyncio.ensure_future(conversation.open(number))
             try:
-                task = await conversation.follow(task, number)
+                task = await conversation.follow(await asyncio.shield(opening), number)
             except asyncio.CancelledError:
-                await conversation.call_off(task)
+                await conversation.call_off(opening)
                 raise
             if task.state is TaskState.COMPLETED:
                 return performed(output_of(task.message, task.artifacts))
@@ -102,13 +103,13 @@ class _Conversation:
             await self._say(f"a2a.send.{number}.answer.{place}", answers[place - 1], task)
         raise AssertionError("the numbers have no end")
 
-    async def call_off(self, task: PeerTask) -> None:
-        """Pass a cancellation on; a process that merely stops leaves the agent at work."""
-        if task.id is None or not self.assignment.cancelled():
-            return
+    async def call_off(self, opening: asyncio.Future[PeerTask]) -> None:
+        """Pass a cancellation on; a process that merely stops notes what it sent, and leaves the agent at work."""
         with suppress(Exception):  # the best that can be done for a task that nobody wants any more
             async with asyncio.timeout(_CALL_OFF_S):
-                await self.peer.cancel(task.id)
+                task = await opening
+                if task.id is not None and self.assignment.cancelled():
+                    await self.peer.cancel(task.id)
 
     async def _say(self, step: str, said: Json, about: PeerTask | None = None) -> PeerTask:
         async def send(key: str) -> Json:
