@@ -16,6 +16,8 @@ from dragoman.infra.db import Database
 from dragoman.infra.ids import new_id
 from dragoman.infra.telemetry import TaskMetrics
 from dragoman.operations import Handlers
+from dragoman.services.approvals.models import DecideApproval
+from dragoman.services.approvals.operations import DECIDE_ONE
 from dragoman.services.audit.trail import AuditTrail
 from dragoman.services.delegation import operations
 from dragoman.services.delegation.attempts import Bench
@@ -81,12 +83,23 @@ class GatedDelegations:
         text = "\n".join(part["text"] for part in incoming.message["parts"] if part["kind"] == "text")
         answer: Json = {"input": {"answer": said if said is not None else text}}
         fields = cast("Json", said) if isinstance(said, dict) else answer
+        if "decision" in fields and (waits_for := _approvals_of(task)):
+            decided = read_arguments(DecideApproval, {"approval_id": waits_for[0], **fields})
+            await self._gate.run(DECIDE_ONE, caller, decided)
+            return
         given = read_arguments(ProvideInput, {**fields, "task_id": str(task.id)})
         await self._gate.run(operations.PROVIDE_INPUT, caller, given)
 
     async def cancel(self, caller: Caller, task: Task) -> Task:
         """End a task that was handed over."""
         return await self.core.steering.end(caller, str(task.id))
+
+
+def _approvals_of(task: Task) -> list[str]:
+    """The approvals that a task says it waits for."""
+    parts: list[Json] = task.message["parts"] if task.message else []
+    told: list[Json] = [part["data"] for part in parts if isinstance(part.get("data"), dict)]
+    return next((data["approvals"] for data in told if "approvals" in data), list[str]())
 
 
 @dataclass(slots=True)
