@@ -167,7 +167,7 @@ class Handlers:
         if prepare is not None:
             self._prepares[operation.name] = prepare
 
-    def tell_of_writes(self, skills: Collection[str], listener: Callable[[Caller], None]) -> None:
+    def tell_of_writes(self, skills: Collection[str], listener: Callable[[Caller], Awaitable[None]]) -> None:
         """Call the listener whenever an operation of these nouns has changed something; it may still be rolled back."""
         for name, operation in self._operations.items():
             if operation.writes and operation.skill in skills:
@@ -185,10 +185,10 @@ class Handlers:
         return iter(self._operations.values())
 
 
-def _telling(handler: Handler[Any, Any], listener: Callable[[Caller], None]) -> Handler[Any, Any]:
+def _telling(handler: Handler[Any, Any], listener: Callable[[Caller], Awaitable[None]]) -> Handler[Any, Any]:
     async def handle(caller: Caller, given: Any) -> Any:
         output = await handler(caller, given)
-        listener(caller)
+        await listener(caller)
         return output
 
     return handle

@@ -15,7 +15,7 @@ from dragoman.app.contracts import build_contracts
 from dragoman.app.delegation import GatedDelegations, build_delegation
 from dragoman.app.governance import bind_governance
 from dragoman.app.knowledge import KnowledgeCore, build_knowledge
-from dragoman.app.mcp import build_mcp
+from dragoman.app.mcp import build_mcp, tell_of_changes
 from dragoman.app.memory import MemoryCore, bind_promotion, build_memory
 from dragoman.app.push import PushCore, build_push
 from dragoman.app.sessions import A2aEcosystem, SessionContexts
@@ -160,6 +160,10 @@ class Application:
         self.jobs = [asyncio.create_task(self.sealer.run()), asyncio.create_task(self.health.pulse())]
         self.ready = True
 
+    def leave(self) -> None:
+        """Begin to go: end what would go on for as long as anybody listens."""
+        self.mcp.leave()
+
     async def stop(self) -> None:
         """Seal what is left, then let go of everything."""
         self.ready = False
@@ -241,6 +245,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     a2a = A2aEcosystem(SessionContexts(handlers, authority.permits), tools)
     delegations = GatedDelegations(delegation, gate)
     tasks = build_tasks(settings, db, core_db, addresses.database_url, tools, metrics.tasks, a2a, delegations)
+    tell_of_changes(handlers, db, tasks.hub)
     push = build_push(settings, db, core_db, tasks, vault, metrics.push)
     calls = _a2a_calls(settings, gate, tasks, push, tools, authority, CardSigner(keyring.card), grpc_port)
     health = Health(version=__version__, metrics=metrics, breakers=breakers.states)

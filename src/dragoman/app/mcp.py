@@ -14,7 +14,9 @@ from dragoman.gate import Gate
 from dragoman.infra.auth.authority import Authority
 from dragoman.infra.auth.keyring import Keyring
 from dragoman.infra.config import Settings
-from dragoman.operations import AnyOperation, Passage
+from dragoman.infra.db import Database
+from dragoman.operations import AnyOperation, Handlers, Passage
+from dragoman.services.tasks.hub import Hub
 from dragoman.services.tenancy.operations import ACCEPT_INVITATION
 
 
@@ -37,6 +39,7 @@ def build_mcp(
         state_key=hmac.digest(keyring.pepper, b"mcp request state", "sha256"),
         max_body_bytes=settings.max_body_bytes,
         timeout_s=settings.request_timeout_s,
+        changes=tasks.hub,
         resources=tasks.agent.resources if tasks.agent else (),
         prompts=tasks.agent.prompts if tasks.agent else (),
     )
@@ -46,3 +49,15 @@ def build_mcp(
         scopes=[scope for scope in catalogue.permissions if scope != ACCEPT_INVITATION.permission],
     )
     return McpDoor(offer, metadata=metadata, lacks_scope=lacks_scope)
+
+
+def tell_of_changes(handlers: Handlers, db: Database, hub: Hub) -> None:
+    """Nudge those who follow a tenant, in every process, once what its lists are made of was written."""
+
+    async def told(caller: Caller) -> None:
+        async def nudge() -> None:
+            hub.happened(caller.tenant)
+
+        await db.after_commit(nudge)
+
+    handlers.tell_of_writes({"knowledge", "tenant", "user", "key", "token"}, told)

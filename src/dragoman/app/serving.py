@@ -142,10 +142,18 @@ async def _prepare(settings: Settings, addresses: Addresses, keyring: Keyring) -
 class _Server(uvicorn.Server):
     """uvicorn, which leaves the application's own start and stop to us; gRPC starts and drains along with it."""
 
-    def __init__(self, config: uvicorn.Config, grpc: "GrpcServer | None", on_ready: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        grpc: "GrpcServer | None",
+        *,
+        on_ready: Callable[[], None],
+        on_leaving: Callable[[], None],
+    ) -> None:
         super().__init__(config)
         self._grpc = grpc
         self._on_ready = on_ready
+        self._on_leaving = on_leaving
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -162,6 +170,7 @@ class _Server(uvicorn.Server):
         self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._on_leaving()
         drained = [super().shutdown(sockets)]
         if self._grpc is not None:
             drained.append(self._grpc.stop(self.config.timeout_graceful_shutdown or 0))
@@ -195,7 +204,7 @@ async def _run(
         ssl_context_factory=tls_context(settings.tls_client_ca) if settings.tls_cert else None,
     )
     try:
-        await _Server(config, grpc, on_ready).serve(sockets=[listener])
+        await _Server(config, grpc, on_ready=on_ready, on_leaving=application.leave).serve(sockets=[listener])
     finally:
         await _stop(application)
 

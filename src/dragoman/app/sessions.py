@@ -62,7 +62,7 @@ class SessionContexts:
         tenants[key] = (monotonic(), found)
         return found
 
-    def _forget(self, caller: Caller) -> None:
+    async def _forget(self, caller: Caller) -> None:
         self._kept.pop(caller.tenant, None)
 
     async def _memories(self, caller: Caller, said: str) -> list[Json]:

@@ -3,7 +3,8 @@
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any, ClassVar, Literal
+from types import TracebackType
+from typing import Any, ClassVar, Literal, Self
 
 import httpx
 import httpx2
@@ -28,7 +29,11 @@ class Mcp:
         self.http = server.client((keys_of or server).token(**who))
         self.opened.append(self.http)
 
-    def post(
+    def post(self, method: str, params: dict[str, Any] | None = None, **options: Any) -> httpx.Response:
+        """Send one request."""
+        return self.http.send(self.request(method, params, **options))
+
+    def request(
         self,
         method: str,
         params: dict[str, Any] | None = None,
@@ -36,8 +41,8 @@ class Mcp:
         era: str = MODERN,
         capabilities: Any = None,
         **changed: str,
-    ) -> httpx.Response:
-        """Send one request."""
+    ) -> httpx.Request:
+        """One request, to be sent."""
         given = dict(params or {})
         headers = ACCEPTS | {"mcp-protocol-version": era}
         if era == MODERN:
@@ -51,7 +56,7 @@ class Mcp:
             } | given.get("_meta", {})
         body = {"jsonrpc": "2.0", "id": 7, "method": method, "params": given}
         headers |= {name.replace("_", "-"): value for name, value in changed.items()}
-        return self.http.post("/mcp", json=body, headers=headers)
+        return self.http.build_request("POST", "/mcp", json=body, headers=headers)
 
     def ask(self, method: str, params: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
         """The result of a request that succeeds."""
@@ -70,6 +75,41 @@ class Mcp:
         meta = options.pop("meta", None)
         params = {"name": name, "arguments": arguments or {}} | ({"_meta": meta} if meta else {})
         return self.ask("tools/call", params, **options)
+
+
+class Ear:
+    """An open stream of changes; what is not heard within the time-out of the client is not there."""
+
+    def __init__(self, mcp: Mcp, *, capabilities: Any = None, **notifications: Any) -> None:
+        asked = mcp.request("subscriptions/listen", {"notifications": notifications}, capabilities=capabilities)
+        self._response = mcp.http.send(asked, stream=True)
+        self._lines = self._response.iter_lines()
+        self.acknowledged: dict[str, Any] = self.next("notifications/subscriptions/acknowledged")["notifications"]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._response.close()
+
+    def hear(self) -> dict[str, Any]:
+        """The next message."""
+        line = next(line for line in self._lines if line.startswith("data:"))
+        return json.loads(line.removeprefix("data:"))
+
+    def next(self, method: str) -> dict[str, Any]:
+        """The parameters of the next message, which must be this notification of this stream."""
+        heard = self.hear()
+        assert heard.get("method") == method, heard
+        assert heard["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == 7
+        return heard["params"]
+
+    def end(self) -> None:
+        """The next message must be the end, in good order."""
+        heard = self.hear()
+        assert heard["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == heard["id"] == 7, heard
 
 
 def read(response: httpx.Response) -> dict[str, Any]:

@@ -33,6 +33,8 @@ server:
   - server-stateless:sep-2575-missing-capability-http-400
   - server-stateless:sep-2575-http-server-no-independent-requests-on-stream
   - server-stateless:sep-2575-server-no-log-without-loglevel
+  - server-stateless:sep-2575-server-sends-prompts-list-changed-on-subscription
+  - server-stateless:sep-2575-server-sends-tools-list-changed-on-subscription
 """
 # Of the era with a handshake, what needs a session that a process remembers: requests that the server sends by itself
 # (sampling, elicitation), a level of logging and subscriptions that last. The later era has all but logging in another

@@ -69,3 +69,27 @@ def test_a_server_that_is_not_there_and_a_bad_token_are_answers_that_say_so(spok
     assert (refused.returncode, nowhere.returncode) == (0, 0)
     assert (answer["id"], answer["error"]["data"]["code"]) == (1, "UNAUTHENTICATED")
     assert "cannot reach" in unreached["error"]["message"]
+
+
+def test_a_stream_of_changes_does_not_keep_the_program_when_its_client_has_gone(spoken: Server) -> None:
+    """What was asked before is answered; a stream has no answer to wait for."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    listen = {"notifications": {"toolsListChanged": True}, "_meta": meta}
+    call = {"name": "identity_show", "arguments": {}, "_meta": meta}
+    asked = [
+        {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": listen},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call},
+    ]
+
+    said = subprocess.run(
+        [DRAGOMAN, "mcp"], input="".join(json.dumps(one) + "\n" for one in asked), text=True, capture_output=True,
+        env=spoken.environment | {"DRAGOMAN_URL": spoken.url}, timeout=30, check=False,
+    )  # fmt: skip
+
+    answers = [json.loads(line) for line in said.stdout.splitlines()]
+    assert said.returncode == 0
+    assert [one["result"]["structuredContent"]["subject"] for one in answers if one.get("id") == 2] != []

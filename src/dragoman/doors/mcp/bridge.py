@@ -31,6 +31,7 @@ class Bridge:
         self._out = out
         self._version = ""
         self._under_way: dict[Any, asyncio.Task[None]] = {}
+        self._streams: set[asyncio.Task[None]] = set()
         verify: Any = True
         if trusted_cert is not None:
             import ssl  # noqa: PLC0415 - most servers stay on this machine and need none of it
@@ -39,11 +40,13 @@ class Bridge:
         self._http = httpx.AsyncClient(timeout=_TIMEOUTS, verify=verify)
 
     async def run(self, lines: AsyncIterator[bytes]) -> None:
-        """Until the client closes its end; what is under way is answered first."""
+        """Until the client closes its end; what is under way is answered first, except what has no end."""
         async with self._http:
             async for line in lines:
                 if line.strip():
                     await self._take(line)
+            for stream in self._streams:
+                stream.cancel()
             await asyncio.gather(*self._under_way.values(), return_exceptions=True)
 
     async def _take(self, line: bytes) -> None:
@@ -58,6 +61,9 @@ class Bridge:
             work = asyncio.create_task(self._forward(line, message))
             self._under_way[rpc_id] = work
             work.add_done_callback(lambda _: self._under_way.pop(rpc_id, None))
+            if method == "subscriptions/listen":
+                self._streams.add(work)
+                work.add_done_callback(self._streams.discard)
 
     def _cancel(self, message: Json) -> None:
         """Hang up on a request: that is how its server hears of it."""

@@ -14,9 +14,8 @@ class Endpoint:
 
     def __init__(self, offer: Offer) -> None:
         # Hosts and origins are checked at the edge. JSON-only answers would drop progress, and not see a client leave.
-        self._manager = StreamableHTTPSessionManager(
-            build_server(offer), stateless=True, max_request_body_size=offer.max_body_bytes
-        )
+        server, self._listening = build_server(offer)
+        self._manager = StreamableHTTPSessionManager(server, stateless=True, max_request_body_size=offer.max_body_bytes)
         self._ready = asyncio.Event()
         self._ending = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
@@ -25,6 +24,10 @@ class Endpoint:
         """Be ready to answer."""
         self._work = asyncio.create_task(self._run())
         await self._ready.wait()
+
+    def leave(self) -> None:
+        """End the streams that would never end by themselves."""
+        self._listening.close()
 
     async def stop(self) -> None:
         """Cut off what is still being answered."""

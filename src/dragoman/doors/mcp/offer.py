@@ -1,11 +1,27 @@
 """What this door shows, and whom it asks."""
 
+import asyncio
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Final, Protocol
+from uuid import UUID
 
 from dragoman import kit
 from dragoman.doors.mcp.catalogue import Catalogue
 from dragoman.gate import Gate
+from dragoman.operations import Passage, RateClass
 from dragoman.services.tasks.ports import Tasks
+
+# What asks for no tool and no task counts as polling.
+LOOK: Final = Passage("mcp.look", "read:identity", RateClass.POLL)
+
+
+class Changes(Protocol):
+    """Where those who wait for changes are nudged; what exactly happened they look up themselves."""
+
+    def follow(self, tenant: UUID, *ids: UUID) -> AbstractContextManager[asyncio.Event]:
+        """An event that is set when something may have happened to one of these: a task, or a tenant as a whole."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,5 +37,6 @@ class Offer:
     state_key: bytes
     max_body_bytes: int
     timeout_s: float
+    changes: Changes
     resources: tuple[kit.Resource, ...] = ()
     prompts: tuple[kit.Prompt, ...] = ()

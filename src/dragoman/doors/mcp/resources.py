@@ -28,6 +28,7 @@ _TASK: Final = "dragoman://task/{task_id}"
 _TASKS: Final = "dragoman://tasks"
 _URI: Final = re.compile(r"dragoman://([a-z-]+)(?:/([^/?#]+))?")
 _RECENT: Final = 50
+_LATEST: Final = 100
 # Of the era with a handshake; the other says that the URI is a wrong parameter.
 _NOT_FOUND: Final = -32002
 
@@ -76,15 +77,35 @@ class Resources:
         add(server, "completion/complete", CompleteRequestParams, self.complete)
 
     async def list(self, ctx: Context, params: PaginatedRequestParams) -> Json:
-        """Those with an address of their own."""
+        """Those with an address of their own, and the latest items of knowledge."""
         del ctx
         refuse_cursor(params)
-        caller = require_caller()
+        return {"resources": await self.listed(require_caller())}
+
+    async def listed(self, caller: Caller) -> "list[Json]":
+        """What this caller may read now."""
         shown = [shelf.shown("uri") for shelf, _ in self._open_to(caller) if not shelf.field]
         shown += [_shown(one, "uri") for one in self._own(caller) if not one.is_template]
         if self._offer.catalogue.may(caller, LIST_TASKS):
             shown.append({"uri": _TASKS, "name": "tasks", "title": "The latest tasks", "mimeType": _JSON})
-        return {"resources": shown}
+        return shown + await self._known(caller)
+
+    async def _known(self, caller: Caller) -> "list[Json]":
+        """The latest items of knowledge; an item has its own address, so that it can be watched."""
+        query = self._offer.catalogue.find_operation("knowledge.query")
+        if query is None or not self._offer.catalogue.may(caller, query):
+            return []
+        found = await self._offer.gate.run(query, caller, query.input.model_validate({"limit": _LATEST}))
+        return [
+            {
+                "uri": f"dragoman://knowledge/{item['id']}",
+                "name": item["id"],
+                "title": item["title"],
+                "description": item["summary"],
+                "mimeType": _JSON,
+            }
+            for item in found.model_dump(mode="json")["items"]
+        ]
 
     async def templates(self, ctx: Context, params: PaginatedRequestParams) -> Json:
         """Those of which there are many."""
@@ -101,7 +122,7 @@ class Resources:
         """Read one."""
         uri = str(params.uri)
         try:
-            return {"contents": [await self._contents(require_caller(), uri)]}
+            return {"contents": [await self.contents(require_caller(), uri)]}
         except (NotFound, InvalidInput):
             # One that is another tenant's, or that nobody could have, looks like one that is not there.
             code = INVALID_PARAMS if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else _NOT_FOUND
@@ -118,7 +139,12 @@ class Resources:
             values = [task_id for task_id in ids if task_id.startswith(params.argument.value)]
         return {"completion": {"values": values, "hasMore": False}}
 
-    async def _contents(self, caller: Caller, uri: str) -> Json:
+    async def contents(self, caller: Caller, uri: str) -> Json:
+        """What stands at an address.
+
+        Raises:
+            NotFound: nothing does, or nothing for this caller.
+        """
         own = next((one for one in self._own(caller) if one.has(uri)), None)
         if own is None:
             return {"uri": uri, "mimeType": _JSON, "text": await self._text(caller, uri)}
@@ -154,6 +180,12 @@ class Resources:
 
     def _open_to(self, caller: Caller) -> "list[tuple[Shelf, AnyOperation]]":
         return [pair for pair in self._shelves.values() if self._offer.catalogue.may(caller, pair[1])]
+
+
+def find_task(uri: str) -> str | None:
+    """The id of the task whose address this is."""
+    match = _URI.fullmatch(uri)
+    return unquote(match[2]) if match and match[1] == "task" and match[2] else None
 
 
 def _shown(resource: kit.Resource, key: str) -> Json:

@@ -12,6 +12,7 @@ from dragoman import __version__
 from dragoman.doors.mcp.calls import call_operation
 from dragoman.doors.mcp.catalogue import OperationTool
 from dragoman.doors.mcp.extension import TasksExtension, abilities
+from dragoman.doors.mcp.listening import Listening
 from dragoman.doors.mcp.methods import Context, add, listener, refuse_cursor, require_caller
 from dragoman.doors.mcp.offer import Offer
 from dragoman.doors.mcp.prompts import Prompts
@@ -36,8 +37,8 @@ _ABOUT: Final = (
 )
 
 
-def build_server(offer: Offer) -> "Server[Any]":
-    """All methods, for both eras of the protocol."""
+def build_server(offer: Offer) -> "tuple[Server[Any], Listening]":
+    """All methods, for both eras of the protocol, and those of them that go on until they are told to end."""
     tools = Tools(offer)
     server: Server[Any] = Server(
         "dragoman",
@@ -52,9 +53,11 @@ def build_server(offer: Offer) -> "Server[Any]":
     server.middleware[:] = [_sealed_state(offer.state_key)]
     add(server, "tools/list", PaginatedRequestParams, tools.list)
     add(server, "tools/call", CallToolRequestParams, tools.call)
-    for part in (Resources(offer), Prompts(offer), TasksExtension(offer)):
+    resources, prompts = Resources(offer), Prompts(offer)
+    listening = Listening(offer, prompts, resources)
+    for part in (resources, prompts, TasksExtension(offer), listening):
         part.join(server)
-    return server
+    return server, listening
 
 
 class Tools:

@@ -26,18 +26,23 @@ class Hub:
         self._watchers: dict[UUID, Callable[[UUID], None]] = {}
 
     @contextmanager
-    def follow(self, tenant: UUID, task_id: UUID) -> Generator[asyncio.Event]:
-        """An event that is set when something may have happened; who follows first and reads second misses nothing."""
+    def follow(self, tenant: UUID, *ids: UUID) -> Generator[asyncio.Event]:
+        """An event that is set when something may have happened; who follows first and reads second misses nothing.
+
+        The ids are those of tasks, or the tenant's own: then what its lists are made of may be another.
+        """
         signal = asyncio.Event()
-        self._followers[task_id].add(signal)
-        self._tenants[task_id] = tenant
+        for task_id in ids:
+            self._followers[task_id].add(signal)
+            self._tenants[task_id] = tenant
         try:
             yield signal
         finally:
-            followers = self._followers[task_id]
-            followers.discard(signal)
-            if not followers:
-                del self._followers[task_id], self._tenants[task_id]
+            for task_id in ids:
+                followers = self._followers[task_id]
+                followers.discard(signal)
+                if not followers:
+                    del self._followers[task_id], self._tenants[task_id]
 
     def happened(self, task_id: UUID) -> None:
         """Something was committed here: wake our own, and remember to nudge the others."""
