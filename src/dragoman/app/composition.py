@@ -18,7 +18,7 @@ from dragoman.app.knowledge import KnowledgeCore, build_knowledge
 from dragoman.app.mcp import build_mcp, tell_of_changes
 from dragoman.app.memory import MemoryCore, bind_promotion, build_memory
 from dragoman.app.push import PushCore, build_push
-from dragoman.app.sessions import A2aEcosystem, SessionContexts
+from dragoman.app.sessions import Ecosystem, SessionContexts
 from dragoman.app.signatures import SignatureCore
 from dragoman.app.tasks import TaskCore, build_tasks
 from dragoman.app.tools import GateTools
@@ -242,9 +242,9 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     approvals.join(delegation.service.decided, knowledge.curator)
     bind_promotion(handlers, memory, governance.policies, gate, by_use=settings.memory.auto_promote)
     tools = GateTools(gate, handlers)
-    a2a = A2aEcosystem(SessionContexts(handlers, authority.permits), tools)
+    ecosystem = Ecosystem(SessionContexts(handlers, authority.permits), tools)
     delegations = GatedDelegations(delegation, gate)
-    tasks = build_tasks(settings, db, core_db, addresses.database_url, tools, metrics.tasks, a2a, delegations)
+    tasks = build_tasks(settings, db, core_db, addresses.database_url, tools, metrics.tasks, ecosystem, delegations)
     tell_of_changes(handlers, db, tasks.hub)
     push = build_push(settings, db, core_db, tasks, vault, metrics.push)
     calls = _a2a_calls(settings, gate, tasks, push, tools, authority, CardSigner(keyring.card), grpc_port)
@@ -254,7 +254,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     guard = partial(
         Edge, authenticator=authenticator, admission=admission, metrics=metrics, security=security, tracer=tracer
     )
-    mcp = build_mcp(settings, gate, tasks, tools, authority, keyring)
+    mcp = build_mcp(settings, gate, tasks, tools, authority, keyring, ecosystem)
     webhooks = WebhookDoor(contracts.signatures.receivers, security)
     doors = Doors(rest=RestDoor(gate, BINDINGS), a2a=A2ADoor(calls), mcp=mcp, webhooks=webhooks, site=site)
     application = Application(

@@ -3,6 +3,7 @@
 import hmac
 from dataclasses import replace
 
+from dragoman.app.sessions import Ecosystem
 from dragoman.app.tasks import TaskCore
 from dragoman.app.tools import GateTools
 from dragoman.context import Caller
@@ -21,7 +22,13 @@ from dragoman.services.tenancy.operations import ACCEPT_INVITATION
 
 
 def build_mcp(
-    settings: Settings, gate: Gate, tasks: TaskCore, tools: GateTools, authority: Authority, keyring: Keyring
+    settings: Settings,
+    gate: Gate,
+    tasks: TaskCore,
+    tools: GateTools,
+    authority: Authority,
+    keyring: Keyring,
+    ecosystem: Ecosystem,
 ) -> McpDoor:
     """The door, closed until somebody asks."""
 
@@ -40,6 +47,7 @@ def build_mcp(
         max_body_bytes=settings.max_body_bytes,
         timeout_s=settings.request_timeout_s,
         changes=tasks.hub,
+        ecosystem=ecosystem,
         resources=tasks.agent.resources if tasks.agent else (),
         prompts=tasks.agent.prompts if tasks.agent else (),
     )

@@ -1,4 +1,4 @@
-"""What an agent should know when a conversation begins, and memory and knowledge as tools of A2A."""
+"""What an agent should know when a conversation begins, and memory and knowledge as tools of A2A and MCP."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -95,16 +95,16 @@ class SessionContexts:
         return found[:_CONSTRAINTS]
 
 
-class A2aEcosystem:
-    """What the task core asks when a conversation begins over A2A."""
+class Ecosystem:
+    """What is asked when a conversation begins, by the task core for A2A and by the door of MCP."""
 
     def __init__(self, contexts: SessionContexts, tools: GateTools) -> None:
         self._contexts = contexts
         self._tools = tools
 
-    def adapter(self, caller: Caller) -> "A2aAdapter":
+    def adapter(self, caller: Caller) -> "HostedAdapter":
         """The ecosystem as one caller meets it."""
-        return A2aAdapter(self._contexts, self._tools, caller)
+        return HostedAdapter(self._contexts, self._tools, caller)
 
     async def open(self, caller: Caller, said: str) -> Json:
         """What the first task of a conversation carries."""
@@ -112,8 +112,12 @@ class A2aEcosystem:
         return {"memories": context.memories, "constraints": context.constraints}
 
 
-class A2aAdapter:
-    """A2A as one `EcosystemAdapter` among several: its tools are the operations, its sessions the contexts of A2A."""
+class HostedAdapter:
+    """An `EcosystemAdapter` for those who speak to this server itself: its tools are the operations.
+
+    A session of A2A is a context, which begins with its first message; one of MCP begins when a client introduces
+    itself, or asks for the session context later on, when it knows what it is about.
+    """
 
     def __init__(self, contexts: SessionContexts, tools: GateTools, caller: Caller) -> None:
         self._contexts = contexts
@@ -121,11 +125,11 @@ class A2aAdapter:
         self._caller = caller
 
     async def get_memory_tools(self) -> Sequence[kit.Tool]:
-        """The tools of memory, as the card shows them."""
+        """The tools of memory, as every door shows them."""
         return [operation_tool(self._all, one) for one in self._all if one.skill == "memory"]
 
     async def get_knowledge_tools(self) -> Sequence[kit.Tool]:
-        """The tools of knowledge, as the card shows them."""
+        """The tools of knowledge, as every door shows them."""
         return [operation_tool(self._all, one) for one in self._all if one.skill == "knowledge"]
 
     async def get_session_context(self, session: kit.Session) -> kit.SessionContext:
@@ -133,17 +137,17 @@ class A2aAdapter:
         return kit.SessionContext(**await self._contexts.open(self._caller, session.about))
 
     async def on_session_start(self, session: kit.Session) -> kit.SessionContext:
-        """A context is opened with its first message."""
+        """A conversation begins."""
         return await self.get_session_context(session)
 
     async def on_message(self, session: kit.Session, role: str, text: str) -> None:
-        """Nothing to do: the thread of the context keeps what is said."""
+        """Nothing to do: the thread of a context keeps what is said, and MCP carries no talk."""
 
     async def on_tool_use(self, session: kit.Session, tool: str, arguments: Json, output: Any) -> None:
-        """Nothing to do: the task keeps what its tools gave."""
+        """Nothing to do: tasks and the audit trail keep what tools were asked and gave."""
 
     async def on_session_end(self, session: kit.Session) -> None:
-        """Nothing to do: a thread expires by itself."""
+        """Nothing to do: a thread expires by itself, and MCP has no end of a session."""
 
 
 def within_budget(found: Sequence[Json]) -> list[Json]:

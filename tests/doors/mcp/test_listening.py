@@ -43,7 +43,8 @@ def begun(mcp: Mcp, said: str) -> str:
     return mcp.call("conformance", {"text": said}, capabilities=FOLLOWS)["taskId"]
 
 
-def test_only_what_a_client_may_follow_is_acknowledged(here: Mcp, mcp: Mcp) -> None:
+def test_only_what_a_client_may_follow_is_acknowledged(spoken: Server, tenant: str, here: Mcp, mcp: Mcp) -> None:
+    narrow = Mcp(spoken, tenant=tenant, scopes=["read:identity"])
     own, foreign = begun(here, "tck-input-required"), begun(mcp, "tck-input-required")
     named = [own, foreign, MISSING, own]
 
@@ -51,9 +52,11 @@ def test_only_what_a_client_may_follow_is_acknowledged(here: Mcp, mcp: Mcp) -> N
         declared = ear.acknowledged
     with Ear(here, taskIds=named, resourceSubscriptions=["dragoman://identity"]) as ear:
         undeclared = ear.acknowledged
+    with Ear(narrow, resourceSubscriptions=["dragoman://identity", "dragoman://tasks"]) as ear:
+        forbidden = ear.acknowledged
 
     assert declared == {"toolsListChanged": True, "taskIds": [own]}
-    assert undeclared == {"resourceSubscriptions": ["dragoman://identity"]}
+    assert undeclared == forbidden == {"resourceSubscriptions": ["dragoman://identity"]}
 
 
 def test_a_task_is_told_of_until_it_ends_wherever_it_runs(here: Mcp, there: Mcp) -> None:

@@ -14,7 +14,8 @@ from typing import Any, BinaryIO, Final, cast
 import httpx
 import orjson
 
-Json = dict[str, Any]
+from dragoman.doors.mcp.wire import Json, read_object
+
 _ACCEPTS: Final = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 _VERSION_META: Final = "io.modelcontextprotocol/protocolVersion"
 _NAMES: Final = ("name", "uri", "taskId")
@@ -50,7 +51,7 @@ class Bridge:
             await asyncio.gather(*self._under_way.values(), return_exceptions=True)
 
     async def _take(self, line: bytes) -> None:
-        message = _read(line)
+        message = read_object(line)
         method, rpc_id = message.get("method"), message.get("id")
         if method == "notifications/cancelled":
             self._cancel(message)
@@ -101,7 +102,7 @@ class Bridge:
         return headers
 
     def _answer(self, status: int, body: bytes, message: Json) -> None:
-        answer = _read(body)
+        answer = read_object(body)
         if answer.get("jsonrpc") == "2.0":
             self._write(body, message)
         elif status >= 400:
@@ -114,7 +115,7 @@ class Bridge:
 
     def _write(self, body: bytes, message: Json) -> None:
         if message.get("method") == "initialize":
-            result: Any = _read(body).get("result")
+            result: Any = read_object(body).get("result")
             if isinstance(result, dict):
                 self._version = str(cast("Json", result).get("protocolVersion", ""))
         # On one line, whatever it looked like.
@@ -134,11 +135,3 @@ async def _lines() -> AsyncIterator[bytes]:
     loop = asyncio.get_running_loop()
     while line := await loop.run_in_executor(None, sys.stdin.buffer.readline):
         yield line
-
-
-def _read(text: bytes) -> Json:
-    try:
-        found: Any = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return {}
-    return cast("Json", found) if isinstance(found, dict) else {}

@@ -69,11 +69,6 @@ class OperationTool:
         """What its caller must be allowed."""
         return self.operation
 
-    def is_offered(self, caller: Caller) -> bool:
-        """Always."""
-        del caller
-        return True
-
     @property
     def takes_key(self) -> bool:
         """Whether `idempotency_key` is for us and not for the operation."""
@@ -119,11 +114,6 @@ class SkillTool:
         """What its caller must be allowed."""
         return SEND_MESSAGE
 
-    def is_offered(self, caller: Caller) -> bool:
-        """Always."""
-        del caller
-        return True
-
     @cached_property
     def shown(self) -> Json:
         """As it is listed."""
@@ -168,10 +158,6 @@ class AgentTool:
             },
         }
 
-    def is_offered(self, caller: Caller) -> bool:
-        """Whether it is there for this caller now."""
-        return self.tool.is_offered(caller)
-
 
 AnyTool = OperationTool | SkillTool | AgentTool
 
@@ -203,6 +189,11 @@ class Catalogue:
         """The tool of this name."""
         return self._tools.get(name) if isinstance(name, str) else None
 
+    def find_offered(self, name: str, caller: Caller) -> AnyTool | None:
+        """The tool of this name, if it is there for this caller now."""
+        tool = self._tools.get(name)
+        return tool if tool is not None and _is_offered(tool, caller) else None
+
     def find_operation(self, name: str) -> AnyOperation | None:
         """The operation of this name, as `noun.verb`."""
         tool = self._tools.get(name.replace(".", "_"))
@@ -217,10 +208,8 @@ class Catalogue:
         listed = self._permitted(caller)
         if not self._varying:
             return listed
-        return [shown for shown in listed if shown["name"] not in self._varying or self._is_offered(shown, caller)]
-
-    def _is_offered(self, shown: Json, caller: Caller) -> bool:
-        return self._tools[shown["name"]].is_offered(caller)
+        hidden = {name for name in self._varying if not _is_offered(self._tools[name], caller)}
+        return [shown for shown in listed if shown["name"] not in hidden]
 
     def _permitted(self, caller: Caller) -> list[Json]:
         # All that a policy can see of a caller; those who look alike to it get the same list.
@@ -237,3 +226,7 @@ class Catalogue:
     def permissions(self) -> list[str]:
         """Every scope that some tool asks for."""
         return sorted({tool.passage.permission for tool in self._tools.values()})
+
+
+def _is_offered(tool: AnyTool, caller: Caller) -> bool:
+    return not isinstance(tool, AgentTool) or tool.tool.is_offered(caller)

@@ -11,7 +11,7 @@ from dragoman.context import Caller, RequestContext, current_request
 from dragoman.doors.mcp.catalogue import OperationTool
 from dragoman.doors.mcp.metadata import METADATA_PATHS, Metadata
 from dragoman.doors.mcp.offer import LOOK, Offer
-from dragoman.doors.mcp.wire import Json, error_json, rpc_code
+from dragoman.doors.mcp.wire import Json, error_json, read_object, rpc_code
 from dragoman.errors import (
     DragomanError,
     ExtraMissing,
@@ -71,7 +71,7 @@ class McpDoor:
         if media_type.partition(";")[0].strip().lower() != "application/json":
             raise UnsupportedMedia(media_type[:100], expected="application/json")
         body = await _read(receive)
-        message = _peek(body)
+        message = read_object(body)
         try:
             breakable = await self._enter(message, _require(request.caller))
             endpoint = await self._open()
@@ -149,15 +149,6 @@ async def _read(receive: Receive) -> bytes:
         pieces.append(message.get("body", b""))
         if not message.get("more_body", False):
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-
-def _peek(body: bytes) -> Json:
-    """What the body asks for, as far as it can be read; the SDK says what is wrong with it."""
-    try:
-        message: Any = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return {}
-    return cast("Json", message) if isinstance(message, dict) else {}
 
 
 def _replay(body: bytes, then: Receive) -> Receive:

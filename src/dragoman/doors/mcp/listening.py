@@ -23,7 +23,7 @@ from dragoman.doors.mcp.stream import LISTS, Stream
 from dragoman.doors.mcp.tasks_wire import detailed_task_json
 from dragoman.doors.mcp.watch import Watch
 from dragoman.doors.mcp.wire import REFUSED, Json
-from dragoman.errors import DragomanError, NotFound, Unauthenticated
+from dragoman.errors import DragomanError, Forbidden, InvalidInput, NotFound, Unauthenticated
 from dragoman.services.tasks.models import Task
 from dragoman.services.tasks.operations import GET_TASK
 
@@ -61,25 +61,29 @@ class Listening:
         if len(self._open) >= _MOST_STREAMS or self._closing:
             raise MCPError(REFUSED, "too many streams are open; come back later")
         caller, stream = require_caller(), Stream(ctx)
+        # This was counted when it came in; what is asked from now on is asked anew.
+        await self._offer.gate.enter(LOOK, caller)
         wanted = params.notifications
         watches = self._lists(caller, stream, wanted)
         honoured: Json = {f"{name}ListChanged": True for name in LISTS if _wants(wanted, name)}
         if wanted.resource_subscriptions:
-            honoured["resourceSubscriptions"] = _named(wanted.resource_subscriptions)
-            watches += [await self._at(caller, stream, uri) for uri in honoured["resourceSubscriptions"]]
+            found = {uri: await self._find(caller, stream, uri) for uri in _named(wanted.resource_subscriptions)}
+            honoured["resourceSubscriptions"] = [uri for uri, watch in found.items() if watch is not None]
+            watches += [watch for watch in found.values() if watch is not None]
         if "task" in abilities(ctx) and (refs := _named((wanted.model_extra or {}).get("taskIds"))):
             tasks = {ref: task for ref in refs if (task := await self._find_task(caller, ref)) is not None}
             honoured["taskIds"] = list(tasks)
             watches += [self._task(caller, stream, task) for task in tasks.values()]
-        with ExitStack() as following, suppress(TimeoutError):
+        with ExitStack() as following:
             signal = following.enter_context(self._offer.changes.follow(caller.tenant, caller.tenant))
             self._open.add(signal)
             following.callback(self._open.discard, signal)
             for watch in watches:
                 await watch.begin(self._offer.changes, caller.tenant, following)
             await stream.acknowledge(honoured)
-            async with asyncio.timeout(_LONGEST_S):
-                await self._run(caller, stream, signal, watches)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LONGEST_S):
+                    await self._run(caller, stream, signal, watches)
         return {"_meta": stream.meta}
 
     async def _run(self, caller: Caller, stream: Stream, signal: asyncio.Event, watches: list[Watch]) -> None:
@@ -125,13 +129,19 @@ class Listening:
             if _wants(wanted, name)
         ]
 
-    async def _at(self, caller: Caller, stream: Stream, uri: str) -> Watch:
-        ref = find_task(uri)
-        task = await self._find_task(caller, ref) if ref else None
+    async def _find(self, caller: Caller, stream: Stream, uri: str) -> Watch | None:
+        """What watches an address; None where the caller may not read. What is not there yet may come."""
 
         async def look() -> Any:
             return await self._resources.contents(caller, uri)
 
+        try:
+            with suppress(NotFound, InvalidInput):
+                await look()
+        except Forbidden:
+            return None
+        ref = find_task(uri)
+        task = await self._find_task(caller, ref) if ref else None
         ids: list[UUID] = [caller.tenant, *([task.id] if task else [])]
         return Watch(look, lambda _: stream.updated(uri), ids, _LOOK_S)
 

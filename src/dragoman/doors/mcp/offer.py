@@ -7,6 +7,7 @@ from typing import Final, Protocol
 from uuid import UUID
 
 from dragoman import kit
+from dragoman.context import Caller
 from dragoman.doors.mcp.catalogue import Catalogue
 from dragoman.gate import Gate
 from dragoman.operations import Passage, RateClass
@@ -24,6 +25,14 @@ class Changes(Protocol):
         ...
 
 
+class Ecosystem(Protocol):
+    """Gives agents memory and knowledge, and what to know when a conversation begins."""
+
+    def adapter(self, caller: Caller) -> kit.EcosystemAdapter:
+        """As one caller meets it."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Offer:
     """Tools, the tasks that some of them begin, and what the agent has to read and to ask.
@@ -38,5 +47,6 @@ class Offer:
     max_body_bytes: int
     timeout_s: float
     changes: Changes
+    ecosystem: Ecosystem
     resources: tuple[kit.Resource, ...] = ()
     prompts: tuple[kit.Prompt, ...] = ()

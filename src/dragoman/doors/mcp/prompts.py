@@ -13,6 +13,7 @@ from dragoman.doors.mcp.extension import abilities
 from dragoman.doors.mcp.methods import Context, add, refuse_cursor, require_caller
 from dragoman.doors.mcp.offer import Offer
 from dragoman.doors.mcp.recipes import RECIPES
+from dragoman.doors.mcp.sessions import Sessions
 from dragoman.doors.mcp.wire import INVALID_PARAMS, Json
 from dragoman.services.tasks.operations import READ_AGENT
 
@@ -22,8 +23,10 @@ _ARGUMENTS: Final = "arguments"
 class Prompts:
     """Lists and fills in."""
 
-    def __init__(self, offer: Offer) -> None:
+    def __init__(self, offer: Offer, sessions: Sessions) -> None:
         self._offer = offer
+        self._sessions = sessions
+        self._begin = sessions.prompt
 
     def join(self, server: "Server[Any]") -> None:
         """Be offered by the server."""
@@ -59,6 +62,8 @@ class Prompts:
         catalogue = self._offer.catalogue
         own = self._offer.prompts if catalogue.may(caller, READ_AGENT) else ()
         found = {prompt.name: prompt for prompt in own if prompt.is_offered(caller)}
+        if self._sessions.is_open_to(caller):
+            found[self._begin.name] = self._begin
         for recipe in RECIPES:
             operations = [catalogue.find_operation(name) for name in recipe.operations]
             if all(operation and catalogue.may(caller, operation) for operation in operations):

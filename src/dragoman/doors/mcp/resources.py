@@ -15,7 +15,8 @@ from dragoman import kit
 from dragoman.arguments import read_arguments
 from dragoman.context import Caller
 from dragoman.doors.mcp.methods import Context, add, refuse_cursor, require_caller
-from dragoman.doors.mcp.offer import Offer
+from dragoman.doors.mcp.offer import LOOK, Offer
+from dragoman.doors.mcp.sessions import SESSION_URI, Sessions
 from dragoman.doors.mcp.tasks_wire import detailed_task_json
 from dragoman.doors.mcp.wire import INVALID_PARAMS, Json
 from dragoman.errors import InvalidInput, NotFound
@@ -62,8 +63,9 @@ _SHELVES: Final = (
 class Resources:
     """Reads through the same gate as tools; a caller is shown what it may read."""
 
-    def __init__(self, offer: Offer) -> None:
+    def __init__(self, offer: Offer, sessions: Sessions) -> None:
         self._offer = offer
+        self._sessions = sessions
         found = ((shelf, offer.catalogue.find_operation(shelf.operation)) for shelf in _SHELVES)
         self._shelves: dict[str, tuple[Shelf, AnyOperation]] = {
             shelf.noun: (shelf, operation) for shelf, operation in found if operation is not None
@@ -85,6 +87,8 @@ class Resources:
     async def listed(self, caller: Caller) -> "list[Json]":
         """What this caller may read now."""
         shown = [shelf.shown("uri") for shelf, _ in self._open_to(caller) if not shelf.field]
+        if self._sessions.is_open_to(caller):
+            shown.append({"uri": SESSION_URI, "name": "session", "title": "What matters now", "mimeType": _JSON})
         shown += [_shown(one, "uri") for one in self._own(caller) if not one.is_template]
         if self._offer.catalogue.may(caller, LIST_TASKS):
             shown.append({"uri": _TASKS, "name": "tasks", "title": "The latest tasks", "mimeType": _JSON})
@@ -113,6 +117,13 @@ class Resources:
         refuse_cursor(params)
         caller = require_caller()
         shown = [shelf.shown("uriTemplate") for shelf, _ in self._open_to(caller) if shelf.field]
+        if self._sessions.is_open_to(caller):
+            about = {
+                "uriTemplate": f"{SESSION_URI}/{{about}}",
+                "name": "session",
+                "title": "What matters for something",
+            }
+            shown.append({**about, "mimeType": _JSON})
         shown += [_shown(one, "uriTemplate") for one in self._own(caller) if one.is_template]
         if self._offer.catalogue.may(caller, GET_TASK):
             shown.append({"uriTemplate": _TASK, "name": "task", "title": "How a task stands", "mimeType": _JSON})
@@ -159,6 +170,10 @@ class Resources:
         if noun == "task" and ref:
             await self._offer.gate.enter(GET_TASK, caller)
             return orjson.dumps(detailed_task_json(await self._offer.tasks.get(caller, ref))).decode()
+        if noun == "session":
+            await self._offer.gate.enter(LOOK, caller)
+            known = await self._sessions.begin(caller, ref)
+            return orjson.dumps({"memories": known.memories, "constraints": known.constraints}).decode()
         if noun == "tasks" and not ref:
             await self._offer.gate.enter(LIST_TASKS, caller)
             found, _ = await self._offer.tasks.page(caller, Wanted(limit=_RECENT))

@@ -17,6 +17,7 @@ from dragoman.doors.mcp.methods import Context, add, listener, refuse_cursor, re
 from dragoman.doors.mcp.offer import Offer
 from dragoman.doors.mcp.prompts import Prompts
 from dragoman.doors.mcp.resources import Resources
+from dragoman.doors.mcp.sessions import Sessions
 from dragoman.doors.mcp.task_tools import TaskTools
 from dragoman.doors.mcp.wire import INVALID_PARAMS, Json
 
@@ -28,6 +29,8 @@ _CACHED: Final[tuple[CacheableMethod, ...]] = (
     "resources/list",
     "resources/templates/list",
 )
+# What is read, and the instructions with what matters now.
+_OF_THE_MOMENT: Final[tuple[CacheableMethod, ...]] = ("resources/read", "server/discover")
 _STATE_TTL_S: Final = 86_400.0
 _ABOUT: Final = (
     "Dragoman: one governed back-end for AI agents. Tools are the operations of the server, and you see those that you "
@@ -45,15 +48,16 @@ def build_server(offer: Offer) -> "tuple[Server[Any], Listening]":
         version=__version__,
         title="Dragoman",
         instructions=_ABOUT,
-        cache_hints={**dict.fromkeys(_CACHED, _PRIVATE), "resources/read": CacheHint(ttl_ms=0, scope="private")},
+        cache_hints={**dict.fromkeys(_CACHED, _PRIVATE), **dict.fromkeys(_OF_THE_MOMENT, CacheHint(ttl_ms=0))},
         # For arguments that are mirrored in headers; without this, every call would list all tools first.
         get_tool_input_schema=offer.catalogue.find_mirrored,
     )
+    sessions = Sessions(offer.ecosystem, offer.catalogue)
     # Spans are made by our own edge and gate, so the SDK's own are left out.
-    server.middleware[:] = [_sealed_state(offer.state_key)]
+    server.middleware[:] = [_sealed_state(offer.state_key), sessions.introduce]
     add(server, "tools/list", PaginatedRequestParams, tools.list)
     add(server, "tools/call", CallToolRequestParams, tools.call)
-    resources, prompts = Resources(offer), Prompts(offer)
+    resources, prompts = Resources(offer, sessions), Prompts(offer, sessions)
     listening = Listening(offer, prompts, resources)
     for part in (resources, prompts, TasksExtension(offer), listening):
         part.join(server)
@@ -75,8 +79,8 @@ class Tools:
 
     async def call(self, ctx: Context, params: CallToolRequestParams) -> Json:
         """Call one."""
-        tool = self._offer.catalogue.find(params.name)
-        if tool is None or not tool.is_offered(require_caller()):
+        tool = self._offer.catalogue.find_offered(params.name, require_caller())
+        if tool is None:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name[:200]}")
         if isinstance(tool, OperationTool) and not (tool.operation.long and "task" in abilities(ctx)):
             given, meta = params.arguments or {}, dict[str, Any](ctx.meta or {})

@@ -8,7 +8,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from dragoman.doors.mcp.offer import Changes
-from dragoman.errors import DragomanError, NotFound
+from dragoman.errors import DragomanError, InvalidInput, NotFound
 
 _NEVER_SEEN: Final = object()
 
@@ -57,7 +57,7 @@ class Watch:
     async def _look(self) -> Any:
         try:
             return await self.look()
-        except NotFound:
+        except (NotFound, InvalidInput):
             return None
         except DragomanError:  # what cannot be looked at now has not changed, as far as anybody knows
             return self._seen

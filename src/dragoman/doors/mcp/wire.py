@@ -1,6 +1,6 @@
 """Results and errors as MCP shows them: a tool that failed has answered, a request that is wrong has not."""
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import orjson
 
@@ -12,6 +12,15 @@ INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 REFUSED: Final = -32000
 _CODES: Final = {Kind.INVALID: INVALID_PARAMS, Kind.NOT_FOUND: INVALID_PARAMS, Kind.INTERNAL: INTERNAL_ERROR}
+
+
+def read_object(text: bytes) -> Json:
+    """The object that the text is; an empty one where it is none, for what is wrong with it is said elsewhere."""
+    try:
+        found: Any = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return {}
+    return cast("Json", found) if isinstance(found, dict) else {}
 
 
 def succeeded(text: str, structured: Json, *, meta: Json | None = None) -> Json:
