@@ -42,8 +42,10 @@ class SessionContexts:
 
     async def open(self, caller: Caller, said: str) -> Json:
         """`{memories, constraints}`; what cannot be looked up now is left out, and no message waits for it."""
-        memories = await self._fresh(caller, (caller.subject, said), lambda: self._memories(caller, said))
-        constraints = await self._fresh(caller, caller.roles, lambda: self._constraints(caller))
+        # All that decides what a caller may see: another credential of the same person may see less.
+        rights = (caller.roles, caller.scopes, caller.type)
+        memories = await self._fresh(caller, (rights, caller.subject, said), lambda: self._memories(caller, said))
+        constraints = await self._fresh(caller, rights, lambda: self._constraints(caller))
         return {"memories": memories, "constraints": constraints}
 
     async def _fresh(self, caller: Caller, key: object, look_up: Callable[[], Awaitable[list[Json]]]) -> list[Json]:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.backstage import exchange, locked
 from tests.doors.mcp.calling import ACCEPTS, MODERN, OLD, Mcp, read
-from tests.harness import Server
+from tests.harness import Server, wait_for
 from tests.issuers import ExternalIssuer
 from tests.tenants import beside
 
@@ -121,6 +121,9 @@ def test_another_media_type_is_refused(mcp: Mcp) -> None:
 def strict() -> Iterator[Server]:
     settings = {"LIMITS__USER_PER_MIN": "3", "MAX_BODY_BYTES": "2000", "REQUEST_TIMEOUT_S": "1"}
     with Server({f"DRAGOMAN_{name}": value for name, value in settings.items()}) as running:
+        first = Mcp(running, user="first")
+        # The SDK comes with the first request, and that may take longer than a request may here.
+        wait_for(lambda: first.post("tools/list").status_code == 200, "the door")
         yield running
 
 

@@ -10,7 +10,7 @@ import orjson
 from dragoman.context import Caller, RequestContext, current_request
 from dragoman.doors.mcp.catalogue import OperationTool
 from dragoman.doors.mcp.metadata import METADATA_PATHS, Metadata
-from dragoman.doors.mcp.offer import LOOK, Offer
+from dragoman.doors.mcp.offer import Offer
 from dragoman.doors.mcp.wire import Json, error_json, read_object, rpc_code
 from dragoman.errors import (
     DragomanError,
@@ -22,13 +22,14 @@ from dragoman.errors import (
     UnsupportedMedia,
 )
 from dragoman.infra.edge import STATUS, AsgiScope, Receive, Resource, Send, base_url
-from dragoman.operations import AnyOperation, Passage
+from dragoman.operations import AnyOperation, Passage, RateClass
 from dragoman.services.tasks.operations import CANCEL_TASK, GET_TASK, SEND_MESSAGE
 
 if TYPE_CHECKING:
     from dragoman.doors.mcp.endpoint import Endpoint
 
 MCP_PATH: Final = "/mcp"
+_LOOK: Final = Passage("mcp.look", "read:identity", RateClass.POLL)
 _PASSAGES: Final = {"tasks/get": GET_TASK, "tasks/update": SEND_MESSAGE, "tasks/cancel": CANCEL_TASK}
 _JSON: Final = (b"content-type", b"application/json")
 
@@ -102,9 +103,9 @@ class McpDoor:
         method, params = message.get("method"), message.get("params")
         named = cast("Json", params).get("name") if isinstance(params, dict) else None
         tool = self._offer.catalogue.find(named) if method == "tools/call" else None
-        passage = tool.passage if tool else _PASSAGES.get(method, LOOK) if isinstance(method, str) else LOOK
+        passage = tool.passage if tool else _PASSAGES.get(method, _LOOK) if isinstance(method, str) else _LOOK
         await self._offer.gate.enter_ahead(passage, caller)
-        if passage is not LOOK and self._lacks_scope(caller, passage):
+        if passage is not _LOOK and self._lacks_scope(caller, passage):
             await self._offer.gate.enter(passage, caller)
         return not (isinstance(tool, OperationTool) and tool.operation.writes)
 

@@ -16,7 +16,7 @@ from mcp_types import SubscriptionFilter, SubscriptionsListenRequestParams
 from dragoman.context import Caller
 from dragoman.doors.mcp.extension import abilities
 from dragoman.doors.mcp.methods import Context, add, require_caller
-from dragoman.doors.mcp.offer import LOOK, Offer
+from dragoman.doors.mcp.offer import Offer
 from dragoman.doors.mcp.prompts import Prompts
 from dragoman.doors.mcp.resources import Resources, find_task
 from dragoman.doors.mcp.stream import LISTS, Stream
@@ -24,14 +24,18 @@ from dragoman.doors.mcp.tasks_wire import detailed_task_json
 from dragoman.doors.mcp.watch import Watch
 from dragoman.doors.mcp.wire import REFUSED, Json
 from dragoman.errors import DragomanError, Forbidden, InvalidInput, NotFound, Unauthenticated
+from dragoman.operations import Passage, RateClass
 from dragoman.services.tasks.models import Task
 from dragoman.services.tasks.operations import GET_TASK
+from dragoman.services.tenancy.operations import SHOW_IDENTITY
 
 # What varies without anybody's writing is looked at so often, and what is written so often in case a nudge was lost.
 _GLANCE_S: Final = 1.0
 _LOOK_S: Final = 15.0
 # Then the client comes again, with credentials that are good.
 _LONGEST_S: Final = 900.0
+# Everybody may ask who they are, as long as their credentials are good.
+_STAY: Final = Passage(SHOW_IDENTITY.name, SHOW_IDENTITY.permission, RateClass.POLL)
 _MOST_STREAMS: Final = 1_000
 _MOST_NAMED: Final = 100
 
@@ -61,8 +65,6 @@ class Listening:
         if len(self._open) >= _MOST_STREAMS or self._closing:
             raise MCPError(REFUSED, "too many streams are open; come back later")
         caller, stream = require_caller(), Stream(ctx)
-        # This was counted when it came in; what is asked from now on is asked anew.
-        await self._offer.gate.enter(LOOK, caller)
         wanted = params.notifications
         watches = self._lists(caller, stream, wanted)
         honoured: Json = {f"{name}ListChanged": True for name in LISTS if _wants(wanted, name)}
@@ -105,7 +107,7 @@ class Listening:
 
     async def _may_stay(self, caller: Caller) -> bool:
         try:
-            await self._offer.gate.enter(LOOK, caller)
+            await self._offer.gate.enter(_STAY, caller)
         except Unauthenticated:  # the role was changed, or the credential taken back: every list is another now
             return False
         except DragomanError:  # too many requests of this caller say nothing against a stream that is open

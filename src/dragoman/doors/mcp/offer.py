@@ -3,18 +3,14 @@
 import asyncio
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 from uuid import UUID
 
 from dragoman import kit
 from dragoman.context import Caller
 from dragoman.doors.mcp.catalogue import Catalogue
 from dragoman.gate import Gate
-from dragoman.operations import Passage, RateClass
 from dragoman.services.tasks.ports import Tasks
-
-# What asks for no tool and no task counts as polling.
-LOOK: Final = Passage("mcp.look", "read:identity", RateClass.POLL)
 
 
 class Changes(Protocol):

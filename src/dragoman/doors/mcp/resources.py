@@ -15,7 +15,7 @@ from dragoman import kit
 from dragoman.arguments import read_arguments
 from dragoman.context import Caller
 from dragoman.doors.mcp.methods import Context, add, refuse_cursor, require_caller
-from dragoman.doors.mcp.offer import LOOK, Offer
+from dragoman.doors.mcp.offer import Offer
 from dragoman.doors.mcp.sessions import SESSION_URI, Sessions
 from dragoman.doors.mcp.tasks_wire import detailed_task_json
 from dragoman.doors.mcp.wire import INVALID_PARAMS, Json
@@ -171,7 +171,6 @@ class Resources:
             await self._offer.gate.enter(GET_TASK, caller)
             return orjson.dumps(detailed_task_json(await self._offer.tasks.get(caller, ref))).decode()
         if noun == "session":
-            await self._offer.gate.enter(LOOK, caller)
             known = await self._sessions.begin(caller, ref)
             return orjson.dumps({"memories": known.memories, "constraints": known.constraints}).decode()
         if noun == "tasks" and not ref:

@@ -4,7 +4,7 @@ It stands in the instructions that a client gets when it introduces itself, with
 and a prompt, which can be told what it will be about.
 """
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from mcp.server.context import CallNext, HandlerResult
 from pydantic import Field
@@ -39,9 +39,9 @@ class Sessions:
 
     async def introduce(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Add what matters to the instructions of the server, where a client asks for them."""
-        result: Any = await call_next(ctx)
+        result = await call_next(ctx)
         if ctx.method not in _BEGINNINGS or not isinstance(result, dict) or "instructions" not in result:
-            return result  # pyright: ignore[reportUnknownVariableType] whatever it is, it is not ours
+            return result
         known = (await self.begin(require_caller())).as_prompt()
         return {**result, "instructions": f"{result['instructions']}\n\n{known}"} if known else result
 
