@@ -221,7 +221,6 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
 
     copies, limiter = _limiter(settings, addresses, Directory(db))
     admission = Admission(limiter, _quotas(settings), metrics=metrics, security=security)
-
     issuer = None if settings.external_issuer else make_issuer(settings, keyring)
     authenticator = _authenticator(settings, issuer, Directory(db), keyring.pepper, breakers)
 
@@ -235,7 +234,8 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     approvals = build_approvals(handlers, db, core_db, governance, authority.version)
     contracts = build_contracts(settings, handlers, db, core_db, keyring)
     vault = Vault(keyring.vault)
-    gate = _gate(handlers, db, admission, authority, trail, Watch(metrics, security, tracer))
+    watch = Watch(metrics, security, tracer)
+    gate = _gate(handlers, db, admission, authority, trail, watch)
     workers = build_workers(settings, handlers, db, vault, (*contracts.workers, GovernanceWorker(gate)), grpc_port)
     deciders = approvals.deciders(workers.registry, contracts.resources)
     delegation = build_delegation(settings, handlers, (db, core_db), core_trail, deciders, metrics.tasks)
@@ -251,9 +251,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     health = Health(version=__version__, metrics=metrics, breakers=breakers.states)
     keys = [*(issuer.jwks()["keys"] if issuer else ()), calls.cards.signer.public_key()]
     site = Site(health, metrics, Shown(keys, _openapi, workers.profile.profile), ready=lambda: application.ready)
-    guard = partial(
-        Edge, authenticator=authenticator, admission=admission, metrics=metrics, security=security, tracer=tracer
-    )
+    guard = _guard(authenticator, admission, watch)
     mcp = build_mcp(settings, gate, tasks, tools, authority, keyring, ecosystem)
     webhooks = WebhookDoor(contracts.signatures.receivers, security)
     doors = Doors(rest=RestDoor(gate, BINDINGS), a2a=A2ADoor(calls), mcp=mcp, webhooks=webhooks, site=site)
@@ -296,6 +294,17 @@ def _limiter(settings: Settings, addresses: Addresses, directory: Directory) -> 
 
 def _trail(db: Database, keyring: Keyring, sealer: Sealer) -> AuditTrail:
     return AuditTrail(AuditStore(db), db, mac_key=keyring.audit_mac, new_id=new_id, wake=sealer.wake)
+
+
+def _guard(authenticator: Authenticator, admission: Admission, watch: Watch) -> Callable[[AsgiApp, EdgeRules], Edge]:
+    return partial(
+        Edge,
+        authenticator=authenticator,
+        admission=admission,
+        metrics=watch.metrics,
+        security=watch.security,
+        tracer=watch.tracer,
+    )
 
 
 def _authenticator(
