@@ -9,7 +9,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from tests.backstage import add_tenant
+from tests.backstage import add_tenant, sql
 from tests.doors.a2a.calling import A2A
 from tests.doors.mcp.calling import Mcp
 from tests.doors.rest.calling import data, problem
@@ -151,6 +151,44 @@ def test_a_task_whose_approval_is_denied_ends_without_being_done(office: Office,
 
     view = ended(office, made["task_id"])
     assert (view["state"], view["error"]["code"], counted(outside, given)) == ("rejected", "APPROVAL_DENIED", 0)
+
+
+def test_one_denial_is_enough_for_a_task_that_waits_for_several_approvals(office: Office, outside: Path) -> None:
+    given = secret()
+    asked, other = ask(office, given), ask(office, given)
+    made = data(submit(office, governed(given, asked, other)), 201)
+
+    data(decide(office.person("bob"), asked, "deny"))
+
+    view = ended(office, made["task_id"])
+    assert (view["error"]["code"], counted(outside, given)) == ("APPROVAL_DENIED", 0)
+    assert office.show(other)["state"] == "pending"
+
+
+def test_a_task_with_several_approvals_waits_for_all_of_them_and_uses_all_of_them(
+    office: Office, outside: Path
+) -> None:
+    given = secret()
+    asked, other = ask(office, given), ask(office, given)
+    made = data(submit(office, governed(given, asked, other)), 201)
+
+    data(decide(office.person("bob"), asked))
+    assert status(office, made["task_id"])["waits_for"] == [other["approval_id"]]
+    data(decide(office.person("bob"), other))
+
+    assert (ended(office, made["task_id"])["state"], counted(outside, given)) == ("succeeded", 1)
+    assert {office.show(one)["consumed_by"] for one in (asked, other)} == {made["task_id"]}
+
+
+def test_a_decision_that_nobody_was_told_of_reaches_the_task_all_the_same(office: Office, outside: Path) -> None:
+    """As when the process that decided died before it could tell, or the task began to wait a moment later."""
+    given = secret()
+    asked = ask(office, given)
+    made = data(submit(office, governed(given, asked)), 201)
+
+    sql(office.server, "UPDATE approvals SET state = 'approved' WHERE id = $1::text::uuid", asked["approval_id"])
+
+    assert (ended(office, made["task_id"])["state"], counted(outside, given)) == ("succeeded", 1)
 
 
 @pytest.mark.parametrize("how", ["withdrawn", "expired", "stale"])

@@ -117,9 +117,13 @@ WITH moved AS (
 )
 INSERT INTO task_events (tenant_id, task_id, seq, body) SELECT $1, $2, seq, $3 FROM moved"""
 # One approval fewer to wait for; whoever waits for none goes on.
+# One that was not approved leaves nothing to wait for, whatever becomes of the others.
 DECIDED: LiteralString = """
 WITH fewer AS (
-    UPDATE delegations d SET waits_for = nullif(array_remove(d.waits_for, $2), '{}')
+    UPDATE delegations d SET waits_for = CASE
+        WHEN EXISTS (SELECT FROM approvals a WHERE a.tenant_id = $1 AND a.id = $2::text::uuid
+                     AND a.state NOT IN ('pending', 'approved', 'consumed')) THEN NULL
+        ELSE nullif(array_remove(d.waits_for, $2), '{}') END
     WHERE d.tenant_id = $1 AND d.waits_for @> ARRAY[$2] RETURNING d.task_id, d.waits_for
 ), moved AS (
     UPDATE tasks t SET state = 'queued', seq = t.seq + 1, status_at = now(), message = NULL
