@@ -12,7 +12,7 @@ from dragoman.errors import InvalidInput, NotFound, Stale
 from dragoman.infra.db import scope_of
 from dragoman.operations import Page, page
 from dragoman.services.contracts import models as m
-from dragoman.services.contracts.errors import DocumentClosed, DocumentTooLarge
+from dragoman.services.contracts.errors import DocumentClosed, DocumentTooLarge, VersionMoved
 from dragoman.services.contracts.media import check_content
 from dragoman.services.contracts.store import DocumentStore, NewDocument, NewVersion, Record
 
@@ -189,8 +189,8 @@ class DocumentService:
         new = NewDocument(self._new_id(), name, title, matter_id, about)
         return _placed(await self._store.create(scope_of(caller), new, self._new(caller, made), reuse=True))
 
-    async def append(self, caller: Caller, ref: str, made: Made) -> Placed:
-        """Keep what a task made as the next version of a document, once.
+    async def append(self, caller: Caller, ref: str, made: Made, *, after: int | None = None) -> Placed:
+        """Keep what a task made as the next version of a document, once; `after` says which must be the newest so far.
 
         A document that is out for signature takes signed versions and no others.
 
@@ -199,8 +199,19 @@ class DocumentService:
             DocumentInvalid: the content is not of its type.
             DocumentTooLarge: it is too large.
             DocumentClosed: it takes no such version.
+            VersionMoved: another version came in between.
         """
-        return _placed(await self._append(caller, ref, self._new(caller, made)))
+        added = await self._store.add_version(scope_of(caller), ref, self._new(caller, made), expected=after)
+        if added is None:
+            raise NotFound("document", ref)
+        if isinstance(added, int):
+            raise VersionMoved(expected=after or 0, current=added)
+        return _placed(added)
+
+    async def find_made(self, caller: Caller, task_id: UUID, step: str) -> Placed | None:
+        """What an earlier attempt at a task has kept already."""
+        row = await self._store.find_made(scope_of(caller), _origin(task_id, step))
+        return _placed(row) if row is not None else None
 
     async def move(
         self, caller: Caller, ref: str, to: m.DocumentState, *, executed_version: int | None = None
@@ -231,12 +242,10 @@ class DocumentService:
         new = NewDocument(self._new_id(), given.name, given.title, given.matter_id)
         return await self._store.create(scope_of(caller), new, version)
 
-    async def _append(
-        self, caller: Caller, ref: str, version: NewVersion, given: m.AddDocument | None = None
-    ) -> Record:
-        expected = given.expected_version if given is not None else None
+    async def _append(self, caller: Caller, ref: str, version: NewVersion, given: m.AddDocument) -> Record:
+        expected = given.expected_version
         for field in ("title", "name", "matter_id"):
-            if getattr(given, field, None) is not None:
+            if getattr(given, field) is not None:
                 raise InvalidInput.of(field, "is for a new document; a version of one has none of its own")
         added = await self._store.add_version(scope_of(caller), ref, version, expected=expected)
         if added is None:
@@ -255,7 +264,7 @@ class DocumentService:
             sha256=hashlib.sha256(made.content).digest(),
             made_by=caller.subject,
             task_id=made.task_id,
-            origin=f"{made.task_id}:{made.step}",
+            origin=_origin(made.task_id, made.step),
             template=made.template,
             fields=made.fields,
             source=source,
@@ -272,6 +281,10 @@ class DocumentService:
         if content is None:
             raise NotFound("content", sha256)
         return content
+
+
+def _origin(task_id: UUID, step: str) -> str:
+    return f"{task_id}:{step}"
 
 
 def _placed(row: Record) -> Placed:

@@ -13,7 +13,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, St
 from dragoman.operations import Input, ListInput, Output
 from dragoman.text import Name, clean
 
-MOST_PIECE_BYTES = 4_194_304
+# In base64 it fits into a message of gRPC, which is 4 MB by default.
+MOST_PIECE_BYTES = 2_097_152
 
 
 class MediaType(StrEnum):

@@ -20,7 +20,7 @@ SHOW = Operation(
 )  # fmt: skip
 READ_CONTENT = Operation(
     "document.content", "Read what stands in a document", m.ReadContent, m.DocumentContent, READ, part_of=_SKILL,
-    description="In base64, at most 4 MiB at a time; `next_offset` says where to go on.",
+    description="In base64, at most 2 MiB at a time; `next_offset` says where to go on.",
     example={"document_id": _ID},
 )  # fmt: skip
 LIST_TEMPLATES = Operation(

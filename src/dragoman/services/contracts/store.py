@@ -160,6 +160,9 @@ class DocumentStore:
             row = await self._db.find(scope, LOCK, scope.tenant, _id(ref), ref)
             if row is None:
                 return None
+            # Another attempt at the same task may have added it while this one waited for the lock.
+            if (made := await self._find_made(scope, version.origin)) is not None:
+                return made
             if expected is not None and row["version"] != expected:
                 return int(row["version"])
             return await self._append(scope, dict(row), version)
@@ -191,9 +194,13 @@ class DocumentStore:
             raise RuntimeError("an insert gave no row")
         return dict(row)
 
-    async def _find_made(self, scope: Scope, origin: str | None) -> Record | None:
-        row = await self._db.find(scope, FIND_MADE, scope.tenant, origin) if origin is not None else None
+    async def find_made(self, scope: Scope, origin: str) -> Record | None:
+        """The version of this origin."""
+        row = await self._db.find(scope, FIND_MADE, scope.tenant, origin)
         return dict(row) if row else None
+
+    async def _find_made(self, scope: Scope, origin: str | None) -> Record | None:
+        return await self.find_made(scope, origin) if origin is not None else None
 
 
 def _id(ref: str) -> UUID | None:

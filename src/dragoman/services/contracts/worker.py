@@ -22,6 +22,7 @@ from dragoman.services.delegation.workers import Assignment, Capability, Evidenc
 # What a result holds of a redline; all of it stands in the document.
 _MOST_CHANGES: Final = 200
 _MOST_WORDS: Final = 2_000
+_REVISE: Final = "revise"
 DRAFT = Capability(
     "document.draft", "Draft a contract from a template", DraftDocument, timeout_s=60, at_once=20
 )  # fmt: skip
@@ -73,12 +74,17 @@ class DocumentsWorker:
 
     async def _redline(self, assignment: Assignment) -> Performed:
         given, ref = cast("RedlineDocument", assignment.input), assignment.envelope.resource.id
-        earlier = await self._documents.read(assignment.caller, ref, _first_version(assignment, given))
+        number = _first_version(assignment, given)
+        newest = number is None
+        if newest and (done := await self._documents.find_made(assignment.caller, assignment.task_id, _REVISE)):
+            # An attempt before this one has made the newest; the one acted on is still the one before it.
+            number = done.version.version - 1
+        earlier = await self._documents.read(assignment.caller, ref, number)
         old = await asyncio.to_thread(read_wording, earlier)
         if isinstance(old, Unreadable):
             return Performed(_unavailable(earlier, old))
         if given.to_version is None:
-            return await self._revise(assignment, earlier, old)
+            return await self._revise(assignment, earlier, old, newest=newest)
         later = await self._documents.read(assignment.caller, ref, given.to_version)
         new = await asyncio.to_thread(read_wording, later)
         if isinstance(new, Unreadable):
@@ -86,7 +92,7 @@ class DocumentsWorker:
         redline = await asyncio.to_thread(compare, old.blocks, new.blocks, why=reasons_of(given))
         return await self._compared(assignment, earlier, Placed(later.document.id, later.version), redline)
 
-    async def _revise(self, assignment: Assignment, earlier: Held, old: Wording) -> Performed:
+    async def _revise(self, assignment: Assignment, earlier: Held, old: Wording, *, newest: bool) -> Performed:
         given = cast("RedlineDocument", assignment.input)
         raw, blocks = await asyncio.to_thread(_revised, given, old, earlier.version.media_type)
         redline = await asyncio.to_thread(compare, old.blocks, blocks, why=reasons_of(given))
@@ -97,7 +103,8 @@ class DocumentsWorker:
         placed = await self._documents.append(
             assignment.caller,
             str(earlier.document.id),
-            Made(content, media_type, m.VersionKind.REVISED, assignment.task_id, "revise", source=source),
+            Made(content, media_type, m.VersionKind.REVISED, assignment.task_id, _REVISE, source=source),
+            after=earlier.version.version if newest else None,
         )
         return await self._compared(assignment, earlier, placed, redline)
 
