@@ -326,3 +326,25 @@ def test_a_document_out_for_signature_is_not_drafted_over(server: Server, http: 
 
 def _move(server: Server, name: str, state: str) -> None:
     sql(server, "UPDATE documents SET state = $2 WHERE name = $1", name, state)
+
+
+def test_a_document_is_executed_with_an_approval_and_something_to_show(
+    server: Server, tenant: str, http: httpx.Client
+) -> None:
+    result(http, nda("nda-executed"))
+    scan = add(http, pdf(b"signed by hand"), media_type=PDF)
+    shown = {"evidence": [{"sha256": scan["sha256"], "note": "Signed by hand."}]}
+    given = envelope("document.mark_executed", shown, **about("nda-executed", version="1"))
+
+    refused = problem(http.post("/api/tasks", json=given), 403, "GOVERNANCE_CONTEXT_REQUIRED")
+    request = next(one["request"] for one in refused["details"]["missing"] if "request" in one)
+    approval = data(http.post("/api/approvals", json=request), 201)["approval_id"]
+    with server.client(server.token(tenant=tenant, user="bob")) as other:
+        data(other.post(f"/api/approvals/{approval}/decide", json={"decision": "approve"}))
+    governance = {"policy_refs": ["contracts-approval@1"], "approval_refs": [approval]}
+    done = ended(http, given | {"governance": governance})
+
+    assert (done["state"], done["result"]["state"]) == ("succeeded", "executed"), done
+    assert [(one["kind"], one["sha256"]) for one in done["evidence"]] == [("document", scan["sha256"])]
+    document = data(http.get("/api/documents/nda-executed"))
+    assert (document["state"], document["executed_version"]) == ("executed", 1)
