@@ -123,6 +123,10 @@ class Examples:
             kind = cast("list[str]", kind)[0]
         if "properties" in schema:
             return {field: self.of(inner, field) for field, inner in schema["properties"].items()}
+        inner: Any = schema.get("additionalProperties")
+        if isinstance(inner, dict) and "$ref" in inner and isinstance(hint, dict):
+            # An answer shows all of each, where a question may leave out what is usual.
+            return {key: self.of(cast("Json", inner)) | value for key, value in cast("Json", hint).items()}
         if "format" not in schema and hint is not None and isinstance(hint, _TYPES[kind]):
             return hint
         if "default" in schema:

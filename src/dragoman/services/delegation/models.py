@@ -96,6 +96,11 @@ class Submitted(Output):
     replayed: bool = Field(description="Whether the same envelope was handed over before.")
     waits_for: list[str] = Field(default_factory=list[str], description="Approvals that must be decided first.")
 
+    @property
+    def id(self) -> UUID:
+        """Where it is found."""
+        return self.task_id
+
 
 class TaskRef(Input):
     """Which task."""
