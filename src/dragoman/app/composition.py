@@ -217,7 +217,8 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     tracer = open_tracer(settings.otlp_endpoint or "", version=__version__)
     breakers = Breakers(metrics=metrics)
     db = Database(addresses.database_url, size=settings.database_pool)
-    core_db = Database(addresses.database_url, role=CORE_ROLE, size=6)
+    # As many as batches can be under way at once: a beat that waited behind them all would come too late.
+    core_db = Database(addresses.database_url, role=CORE_ROLE, size=12, by_index=True)
 
     copies, limiter = _limiter(settings, addresses, Directory(db))
     admission = Admission(limiter, _quotas(settings), metrics=metrics, security=security)

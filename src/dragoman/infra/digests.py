@@ -1,11 +1,14 @@
 """What was asked, as a number: the same for the same input, whatever order it was written in."""
 
 import hashlib
-from typing import Any
+from typing import Any, cast
 
+import orjson
 import rfc8785
 
 from dragoman.errors import InvalidInput
+
+_LARGEST = 2**53 - 1
 
 
 def digest_of(operation: str, given: Any) -> bytes:
@@ -14,8 +17,34 @@ def digest_of(operation: str, given: Any) -> bytes:
     Raises:
         InvalidInput: it has numbers that do not survive JSON.
     """
+    return hashlib.sha256(canonical({"operation": operation, "input": given})).digest()
+
+
+def canonical(value: Any) -> bytes:
+    """Canonical JSON (RFC 8785).
+
+    Raises:
+        InvalidInput: it has numbers that do not survive JSON.
+    """
+    if _is_plain(value):
+        try:
+            return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        except orjson.JSONEncodeError:  # half of a surrogate pair, or too deep: the other one has an opinion on it
+            pass
     try:
-        text = rfc8785.dumps({"operation": operation, "input": given})
+        return rfc8785.dumps(value)
     except rfc8785.CanonicalizationError:
         raise InvalidInput.of("input", "numbers must be finite, and whole numbers within 2**53") from None
-    return hashlib.sha256(text).digest()
+
+
+def _is_plain(value: object) -> bool:
+    """Whether sorted keys and no blanks are all it takes: no fractions, and no keys that sort otherwise in UTF-16."""
+    kind = type(value)
+    if kind is str or kind is bool or value is None:
+        return True
+    if kind is dict:
+        fields = cast("dict[object, object]", value)
+        return all(type(key) is str and key.isascii() and _is_plain(item) for key, item in fields.items())
+    if kind is list:
+        return all(map(_is_plain, cast("list[object]", value)))
+    return kind is int and -_LARGEST <= cast("int", value) <= _LARGEST

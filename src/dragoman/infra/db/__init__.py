@@ -1,6 +1,7 @@
 """PostgreSQL: a pool that knows whose rows it may see, units of work, migrations."""
 
 from dragoman.infra.db.database import APP_ROLE, CORE_ROLE, Database, Scope, UniqueViolated
+from dragoman.infra.db.document import document
 from dragoman.infra.db.idempotency import IdempotencyKeys, check_key
 from dragoman.infra.db.installation import find_foreign_key
 from dragoman.infra.db.migrator import MigrationError, migrate
@@ -20,6 +21,7 @@ __all__ = [
     "UniqueViolated",
     "check_key",
     "digest_of",
+    "document",
     "find_foreign_key",
     "migrate",
     "scope_of",

@@ -36,6 +36,8 @@ _LOST = (
     asyncpg.TransactionRollbackError,
     asyncpg.LockNotAvailableError,
     asyncpg.ReadOnlySQLTransactionError,
+    # The driver has lost its place: PostgreSQL said goodbye on a connection that nobody was using.
+    asyncpg.InternalClientError,
     OSError,
     TimeoutError,
 )
@@ -46,7 +48,9 @@ _UNFIT = (
     asyncpg.NumericValueOutOfRangeError,
     asyncpg.DatetimeFieldOverflowError,
 )
-_DRIVER = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
+_DRIVER = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
+# After these nobody knows what the connection is about to say.
+_CUT_SHORT = (asyncio.CancelledError, TimeoutError, asyncpg.InternalClientError)
 
 
 class UniqueViolated(Conflict):
@@ -72,10 +76,16 @@ _UNIT: ContextVar[_Unit | None] = ContextVar("dragoman_unit", default=None)
 
 
 class Database:
-    """Runs SQL in a scope. Inside `unit` every call joins that one transaction."""
+    """Runs SQL in a scope. Inside `unit` every call joins that one transaction.
 
-    def __init__(self, url: str, *, role: str = APP_ROLE, size: int = 20, wait_s: float = 5.0) -> None:
-        self._pool = Pool(url, role=role, size=size, wait_s=wait_s)
+    `by_index` is for those who know their rows by keys. A plan that is made while a queue is empty reads it from end to
+    end, which costs nothing then, and is kept when it is long: with this, PostgreSQL scans only where no index leads.
+    """
+
+    def __init__(
+        self, url: str, *, role: str = APP_ROLE, size: int = 20, wait_s: float = 5.0, by_index: bool = False
+    ) -> None:
+        self._pool = Pool(url, role=role, size=size, wait_s=wait_s, by_index=by_index)
 
     async def start(self) -> None:
         """Connect once, to know that it can be done.
@@ -141,7 +151,7 @@ class Database:
                         _UNIT.reset(token)
                         unit.open = False
             except BaseException as error:
-                if unit.cut_short or isinstance(error, asyncio.CancelledError | TimeoutError):
+                if unit.cut_short or isinstance(error, _CUT_SHORT):
                     self._pool.drop(connection)
                 else:
                     self._pool.give(connection)
@@ -171,7 +181,7 @@ class Database:
             connection = await self._pool.take(scope)
             try:
                 result = await how(connection, sql, *args)
-            except (asyncio.CancelledError, TimeoutError):
+            except _CUT_SHORT:
                 self._pool.drop(connection)
                 raise
             except BaseException:
@@ -194,7 +204,7 @@ class Database:
 async def _run_in(unit: _Unit, how: Callable[..., Awaitable[Any]], sql: str, args: tuple[Any, ...]) -> Any:
     try:
         return await how(unit.connection, sql, *args)
-    except (asyncio.CancelledError, TimeoutError):
+    except _CUT_SHORT:
         unit.cut_short = True
         raise
 

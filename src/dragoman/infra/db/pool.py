@@ -55,9 +55,11 @@ class Connection(asyncpg.Connection):
 class Pool:
     """At most `size` connections; those who find none free wait in line."""
 
-    def __init__(self, url: str, *, role: str, size: int, wait_s: float) -> None:
+    def __init__(self, url: str, *, role: str, size: int, wait_s: float, by_index: bool) -> None:
         self._url = url
-        self._role = role
+        self._settings = {"role": role, "application_name": "dragoman"}
+        if by_index:
+            self._settings["enable_seqscan"] = "off"
         self._size = size
         self._wait_s = wait_s
         self._open = 0
@@ -161,7 +163,7 @@ class Pool:
             timeout=10,
             command_timeout=30,
             connection_class=Connection,
-            server_settings={"role": self._role, "application_name": "dragoman"},
+            server_settings=self._settings,
         )
         try:
             for name in ("json", "jsonb"):
@@ -192,5 +194,5 @@ async def _close(connection: Connection) -> None:
     """Hanging up alone would leave its statement running, with all its locks; the driver cancels it first."""
     try:
         await connection.close(timeout=2)
-    except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+    except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError):
         connection.terminate()

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, LiteralString
 from uuid import UUID
 
-from dragoman.infra.db import Database, Scope
+from dragoman.infra.db import Database, Scope, document
 from dragoman.services.audit.chain import Head
 
 # Any constant will do, as long as every release uses the same one.
@@ -16,10 +16,12 @@ _BEFORE_ALL = UUID(int=0)
 ADD: LiteralString = """
 INSERT INTO audit_records (tenant_id, id, at, operation, outcome, subject, body, mac)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"""
+# As one document: the driver would look at every value of eight arrays, to see whether it is an array again.
 ADD_ALL: LiteralString = """
 INSERT INTO audit_records (tenant_id, id, at, operation, outcome, subject, body, mac)
-SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::text[], $7::bytea[],
-                     $8::bytea[])"""
+SELECT tenant, id, at, operation, outcome, subject, convert_to(body, 'UTF8'), decode(mac, 'hex')
+FROM json_to_recordset($1::text::json)
+    AS g (tenant uuid, id uuid, at timestamptz, operation text, outcome text, subject text, body text, mac text)"""
 # Ids sort by time: a range of them spares the rows outside the wanted time, and `at` is exact.
 LIST: LiteralString = """
 SELECT r.id, r.at, r.operation, r.outcome, r.subject, r.body, l.seq FROM audit_records r
@@ -69,7 +71,8 @@ SELECT t.id AS tenant_id, l.seq, l.hash FROM unnest($1::uuid[]) AS t (id)
 CROSS JOIN LATERAL (SELECT seq, hash FROM audit_links WHERE tenant_id = t.id ORDER BY seq DESC LIMIT 1) AS l"""
 ADD_LINKS: LiteralString = """
 INSERT INTO audit_links (tenant_id, seq, record_id, hash)
-SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::bytea[])"""
+SELECT tenant, seq, record, decode(hash, 'hex')
+FROM json_to_recordset($1::text::json) AS g (tenant uuid, seq bigint, record uuid, hash text)"""
 ADD_HEADS: LiteralString = """
 INSERT INTO audit_heads (tenant_id, seq, hash, sealed_at, key_id, signature)
 SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::bytea[], $4::text[], $5::text[], $6::bytea[])"""
@@ -130,9 +133,20 @@ class AuditStore:
 
     async def add_all(self, scope: Scope, rows: Sequence[tuple[UUID, UUID, Shown, bytes, bytes]]) -> None:
         """Records of several tenants: tenant, id, what is shown, body, mac; in whatever unit of work is open."""
-        tenants, ids, seen, bodies, macs = zip(*rows, strict=True)
-        columns = zip(*((one.at, one.operation, one.outcome, one.subject) for one in seen), strict=True)
-        await self._db.execute(scope, ADD_ALL, tenants, ids, *columns, bodies, macs)
+        given = [
+            {
+                "tenant": tenant,
+                "id": record_id,
+                "at": seen.at,
+                "operation": seen.operation,
+                "outcome": seen.outcome,
+                "subject": seen.subject,
+                "body": body.decode(),
+                "mac": mac.hex(),
+            }
+            for tenant, record_id, seen, body, mac in rows
+        ]
+        await self._db.execute(scope, ADD_ALL, document(given))
 
     async def page(self, scope: Scope, limit: int, ids: tuple[UUID, UUID], *filters: Any) -> Sequence[Any]:
         """Newest first, with ids between the two; filters: operation, subject, outcome, since, until."""
@@ -196,7 +210,11 @@ class SealStore:
 
     async def add(self, links: list[tuple[UUID, int, UUID, bytes]], heads: list[Head]) -> None:
         """Seal."""
-        await self._db.execute(self._scope, ADD_LINKS, *(list(column) for column in zip(*links, strict=True)))
+        given = [
+            {"tenant": tenant, "seq": seq, "record": record_id, "hash": link.hex()}
+            for tenant, seq, record_id, link in links
+        ]
+        await self._db.execute(self._scope, ADD_LINKS, document(given))
         columns = [(h.tenant, h.seq, h.hash, h.sealed_at, h.key_id, h.signature) for h in heads]
         await self._db.execute(self._scope, ADD_HEADS, *(list(column) for column in zip(*columns, strict=True)))
 

@@ -59,6 +59,8 @@ class Attempt:
         self._route: Route | None = None
         # Somebody ended the task; else a work that is stopped goes on elsewhere.
         self.cancelled = False
+        # The work is done, and what came of it waits to be written.
+        self.over = False
 
     async def assigned(self) -> tuple[Json, Line]:
         """The event and the record of the delegation."""

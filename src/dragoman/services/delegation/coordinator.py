@@ -47,8 +47,9 @@ class Coordinator:
         self._post = post
         self._beat_s = beat_s
         self._at_once = at_once
+        # Shorter than the lease: who cannot keep it stops before another begins.
+        self._sure_s = store.lease.total_seconds() - beat_s / 2
         self._running: dict[UUID, tuple[asyncio.Task[None], Attempt]] = {}
-        self._attempts: dict[UUID, Attempt] = {}
         self._slots: dict[str, asyncio.Semaphore] = {}
         self._poked = asyncio.Event()
         self.moves: Grouped[tuple[Move, Line], int | None] = Grouped(self._move)
@@ -77,13 +78,24 @@ class Coordinator:
                 await _within(self._poked, self._beat_s)
 
     async def beat(self) -> None:
-        """Keep the leases of what runs here, and of nothing else: what is nobody's any more is taken over."""
+        """Keep the leases of what runs here, and of nothing else: what is nobody's any more is taken over.
+
+        While leases cannot be kept others may take the work over, so that it is stopped here just before they do.
+        """
+        clock = asyncio.get_running_loop().time
+        kept_at = clock()
         while True:
+            began_at, sure_until = clock(), kept_at + self._sure_s
             try:
-                await self._post.core.heartbeat(self._post.worker, list(self._running))
-            except DragomanError as error:
-                _LOG.warning("delegation.beat_failed", reason=error.message)
-            await asyncio.sleep(self._beat_s)
+                async with asyncio.timeout_at(max(sure_until, began_at + self._beat_s)):
+                    await self._keep_leases()
+                kept_at = began_at
+            except (DragomanError, TimeoutError) as error:
+                _LOG.warning("delegation.beat_failed", reason=str(error) or "no answer")
+                if clock() >= sure_until:
+                    self._let_go()
+                    kept_at = clock()
+            await asyncio.sleep(min(self._beat_s, max(0.0, kept_at + self._sure_s - clock())))
 
     async def stop(self) -> None:
         """Stop what runs here and give it back, for others to take at once."""
@@ -103,12 +115,12 @@ class Coordinator:
 
     async def look_at(self, task_id: UUID) -> None:
         """Another process changed a task: if it runs here and was ended or taken over there, stop."""
-        if task_id not in self._running:
+        if (running := self._running.get(task_id)) is None:
             return
         queued, worker = await self._post.core.find_worker(task_id)
         if not queued:
             self.cancel(task_id)
-        elif worker != self._post.worker and (running := self._running.get(task_id)) is not None:
+        elif worker != self._post.worker:  # the work that was looked at; by now there may be another, begun after it
             running[0].cancel()
 
     def runs(self, task_id: UUID) -> bool:
@@ -120,20 +132,37 @@ class Coordinator:
         # A claim for every place that becomes free would be a commit for each.
         if room < self._at_once // 4:
             return 0
-        claimed = await self._store.claim(self._post.worker, min(room, _BATCH), left=left, assign=self._assign)
+        attempts: dict[UUID, Attempt] = {}
+
+        async def assign(one: Claimed) -> tuple[Json, Line]:
+            attempt = attempts[one.task.id] = Attempt(self._bench, one, gate=self._slot)
+            return await attempt.assigned()
+
+        claimed = await self._store.claim(self._post.worker, min(room, _BATCH), left=left, assign=assign)
         for one in claimed:
             if left:
                 _LOG.warning("delegation.taken_over", task_id=str(one.task.id), attempt=one.task.attempt)
-            attempt = self._attempts.pop(one.task.id)
+            if (before := self._running.get(one.task.id)) is not None:  # this process had lost its own lease
+                before[0].cancel()
+            attempt = attempts[one.task.id]
             work = asyncio.create_task(self._go(one, attempt))
             self._running[one.task.id] = work, attempt
-            work.add_done_callback(lambda _, task_id=one.task.id: self._ended(task_id))
+            work.add_done_callback(lambda done, task_id=one.task.id: self._ended(task_id, done))
             self._post.hub.happened(one.task.id)
         return len(claimed)
 
-    async def _assign(self, one: Claimed) -> tuple[Json, Line]:
-        attempt = self._attempts[one.task.id] = Attempt(self._bench, one, gate=self._slot)
-        return await attempt.assigned()
+    async def _keep_leases(self) -> None:
+        running = list(self._running)
+        kept = await self._post.core.heartbeat(self._post.worker, running)
+        for task_id in running:
+            if task_id not in kept:
+                await self.look_at(task_id)
+
+    def _let_go(self) -> None:
+        """Stop what is under way; what is done and waits to be written is fenced by its attempt."""
+        for work, attempt in self._running.values():
+            if not attempt.over:
+                work.cancel()
 
     def _slot(self, capability: Capability) -> asyncio.Semaphore:
         slot = self._slots.get(capability.action)
@@ -141,8 +170,9 @@ class Coordinator:
             slot = self._slots[capability.action] = asyncio.Semaphore(capability.at_once)
         return slot
 
-    def _ended(self, task_id: UUID) -> None:
-        self._running.pop(task_id, None)
+    def _ended(self, task_id: UUID, work: asyncio.Task[None]) -> None:
+        if (running := self._running.get(task_id)) is not None and running[0] is work:
+            del self._running[task_id]
         if len(self._running) <= self._at_once // 4 * 3:
             self._poked.set()
 
@@ -157,9 +187,12 @@ class Coordinator:
         try:
             with within_task(str(one.canonical)), progress_to(progress):
                 move, line = await attempt.made()
+            attempt.over = True
             move = await self._written(attempt, move, line)
         except Superseded:
+            # Another has it, or this very step was written and PostgreSQL went away before it said so.
             _LOG.warning("delegation.late", task_id=str(one.task.id), attempt=one.task.attempt)
+            self._post.hub.happened(one.task.id)
             return
         self._post.hub.happened(one.task.id)
         took_s = (datetime.now(UTC) - began).total_seconds()

@@ -61,14 +61,14 @@ class Finder:
         rows = await self._views.page(
             caller.tenant,
             limit,
-            cursor,
-            given.state.value if given.state else None,
-            given.action,
-            given.matter,
-            given.actor,
-            given.correlation_id,
-            given.error,
-            given.since,
+            after=cursor,
+            state=given.state.value if given.state else None,
+            action=given.action,
+            matter=given.matter,
+            actor=given.actor,
+            correlation_id=given.correlation_id,
+            error=given.error,
+            since=given.since,
         )
         return [
             m.TaskSummary(

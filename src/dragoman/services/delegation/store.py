@@ -6,9 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, LiteralString
 from uuid import UUID
 
-import orjson
-
-from dragoman.infra.db import Database, Scope
+from dragoman.infra.db import Database, Scope, document
 from dragoman.services.audit.trail import AuditTrail, Line
 from dragoman.services.delegation.workers import Json
 from dragoman.services.tasks.models import Task
@@ -76,7 +74,7 @@ WITH due AS (
 {_TAKE}"""
 LOG: LiteralString = """
 INSERT INTO task_events (tenant_id, task_id, seq, body)
-SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::int[], $4::jsonb[])"""
+SELECT * FROM jsonb_to_recordset($1::text::jsonb) AS g (tenant uuid, id uuid, seq int, body jsonb)"""
 
 # What names an attempt is that attempt's or nobody's; what names none is an operator's, from the state it saw.
 MOVE: LiteralString = f"""
@@ -217,13 +215,13 @@ class DelegationStore:
     def __init__(self, db: Database, trail: AuditTrail, *, lease: timedelta) -> None:
         self._db = db
         self._trail = trail
-        self._lease = lease
+        self.lease = lease
         self._scope = Scope()
 
     async def add(self, tasks: Sequence[tuple[Accepted, Line]]) -> set[UUID]:
         """Store them; the ids of those whose key was free."""
         async with self._db.unit(self._scope):
-            rows = await self._db.fetch(self._scope, ADD, _text([task for task, _ in tasks]))
+            rows = await self._db.fetch(self._scope, ADD, document([task for task, _ in tasks]))
             stored = {row["task_id"] for row in rows}
             if records := [record for task, record in tasks if task.id in stored]:
                 await self._trail.add_all(self._scope, records)
@@ -232,21 +230,23 @@ class DelegationStore:
     async def claim(self, worker: UUID, limit: int, *, left: bool, assign: Assign) -> list[Claimed]:
         """Begin an attempt at what is due, or at what a dead process left, and note who is to do it."""
         async with self._db.unit(self._scope):
-            rows = await self._db.fetch(self._scope, CLAIM_LEFT if left else CLAIM_DUE, worker, limit, self._lease)
+            rows = await self._db.fetch(self._scope, CLAIM_LEFT if left else CLAIM_DUE, worker, limit, self.lease)
             if not rows:
                 return []
             claimed = [_claimed(row) for row in rows]
             steps = [await assign(one) for one in claimed]
-            tenants = [one.task.tenant_id for one in claimed]
-            ids, seqs = [one.task.id for one in claimed], [one.task.seq for one in claimed]
-            await self._db.execute(self._scope, LOG, tenants, ids, seqs, [event for event, _ in steps])
+            log = [
+                {"tenant": one.task.tenant_id, "id": one.task.id, "seq": one.task.seq, "body": event}
+                for one, (event, _) in zip(claimed, steps, strict=True)
+            ]
+            await self._db.execute(self._scope, LOG, document(log))
             await self._trail.add_all(self._scope, [record for _, record in steps])
         return claimed
 
     async def move(self, moves: Sequence[tuple[Move, Line]]) -> dict[UUID, int]:
         """Make these steps; the last event number of each task that could be moved."""
         async with self._db.unit(self._scope):
-            rows = await self._db.fetch(self._scope, MOVE, _text([move for move, _ in moves]))
+            rows = await self._db.fetch(self._scope, MOVE, document([move for move, _ in moves]))
             moved = {row["id"]: row["seq"] for row in rows}
             if records := [record for move, record in moves if move.id in moved]:
                 await self._trail.add_all(self._scope, records)
@@ -265,7 +265,3 @@ class DelegationStore:
 def _claimed(row: Any) -> Claimed:
     task = read_task(row, 18)
     return Claimed(task, *row[18:])
-
-
-def _text(rows: Sequence[Any]) -> str:
-    return orjson.dumps(rows, default=str).decode()

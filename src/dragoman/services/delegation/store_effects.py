@@ -5,24 +5,26 @@ from dataclasses import dataclass
 from typing import LiteralString
 from uuid import UUID
 
-from dragoman.infra.db import Database, Scope
+from dragoman.infra.db import Database, Scope, document
 from dragoman.services.delegation.workers import Json
 
 # Only the attempt that has the task may mean to do anything. `fresh`: nobody meant to before.
 INTEND: LiteralString = """
 INSERT INTO effects (tenant_id, canonical_id, step, digest, attempt)
-SELECT g.tenant, g.canonical, g.step, g.digest, g.attempt
-FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::bytea[], $6::int[])
-    AS g (tenant, task, canonical, step, digest, attempt)
-JOIN tasks t ON t.tenant_id = g.tenant AND t.id = g.task AND t.attempt = g.attempt AND t.state = 'in_progress'
+SELECT g.tenant, g.canonical, g.step, decode(g.digest, 'hex'), g.attempt
+FROM json_to_recordset($1::text::json)
+    AS g (tenant uuid, task uuid, canonical uuid, step text, digest text, attempt int)
+CROSS JOIN LATERAL (
+    SELECT FROM tasks t
+    WHERE t.tenant_id = g.tenant AND t.id = g.task AND t.attempt = g.attempt AND t.state = 'in_progress' LIMIT 1
+) running
 ON CONFLICT (tenant_id, canonical_id, step, digest) DO UPDATE SET attempt = excluded.attempt
 RETURNING tenant_id, canonical_id, step, digest, outcome, xmax = 0 AS fresh"""
 SETTLE: LiteralString = """
 UPDATE effects e SET outcome = g.outcome, settled_at = now()
-FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::bytea[], $5::jsonb[])
-    AS g (tenant, canonical, step, digest, outcome)
-WHERE e.tenant_id = g.tenant AND e.canonical_id = g.canonical AND e.step = g.step AND e.digest = g.digest
-  AND e.outcome IS NULL"""
+FROM json_to_recordset($1::text::json) AS g (tenant uuid, canonical uuid, step text, digest text, outcome jsonb)
+WHERE e.tenant_id = g.tenant AND e.canonical_id = g.canonical AND e.step = g.step
+  AND e.digest = decode(g.digest, 'hex') AND e.outcome IS NULL"""
 WITHDRAW: LiteralString = """
 DELETE FROM effects WHERE tenant_id = $1 AND canonical_id = $2 AND step = $3 AND outcome IS NULL"""
 SETTLE_BY_HAND: LiteralString = """
@@ -59,15 +61,8 @@ class EffectStore:
 
     async def intend(self, intents: Sequence[Intent]) -> list[Entered | None]:
         """Note them; None for an attempt that no longer has its task."""
-        columns = (
-            [one.tenant for one in intents],
-            [one.task for one in intents],
-            [one.canonical for one in intents],
-            [one.step for one in intents],
-            [one.digest for one in intents],
-            [one.attempt for one in intents],
-        )
-        rows = await self._db.fetch(self._scope, INTEND, *columns)
+        given = [_given(one) | {"task": one.task, "attempt": one.attempt} for one in intents]
+        rows = await self._db.fetch(self._scope, INTEND, document(given))
         found = {
             (row["tenant_id"], row["canonical_id"], row["step"], row["digest"]): Entered(row["outcome"], row["fresh"])
             for row in rows
@@ -76,15 +71,8 @@ class EffectStore:
 
     async def settle(self, outcomes: Sequence[tuple[Intent, Json]]) -> list[None]:
         """What came of them; the first outcome stays."""
-        await self._db.execute(
-            self._scope,
-            SETTLE,
-            [one.tenant for one, _ in outcomes],
-            [one.canonical for one, _ in outcomes],
-            [one.step for one, _ in outcomes],
-            [one.digest for one, _ in outcomes],
-            [outcome for _, outcome in outcomes],
-        )
+        given = [_given(one) | {"outcome": outcome} for one, outcome in outcomes]
+        await self._db.execute(self._scope, SETTLE, document(given))
         return [None] * len(outcomes)
 
     async def withdraw(self, tenant: UUID, canonical: UUID, step: str) -> None:
@@ -94,3 +82,12 @@ class EffectStore:
     async def settle_by_hand(self, tenant: UUID, canonical: UUID, step: str, outcome: Json) -> None:
         """A person says that it was done, and what came of it."""
         await self._db.execute(self._scope, SETTLE_BY_HAND, tenant, canonical, step, outcome)
+
+
+def _given(intent: Intent) -> Json:
+    return {
+        "tenant": intent.tenant,
+        "canonical": intent.canonical,
+        "step": intent.step,
+        "digest": intent.digest.hex(),
+    }

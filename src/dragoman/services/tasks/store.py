@@ -6,9 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, LiteralString
 from uuid import UUID
 
-import orjson
-
-from dragoman.infra.db import Database, Scope
+from dragoman.infra.db import Database, Scope, document
 from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.models import Event, Happening, Json, Task, Wanted
 from dragoman.services.tasks.store_keys import KeyClaim, claim_keys
@@ -123,8 +121,16 @@ WHERE t.tenant_id = $1 AND ($2::text IS NULL OR t.context_id = $2) AND ($3::text
   AND ($4::timestamptz IS NULL OR t.status_at >= $4)
   AND ($5::boolean IS NULL OR coalesce(t.slot ? 'auth', false) = $5)"""
 
+# A row that is locked is being changed by somebody who knows better: waiting for several of them could be for ever.
 HEARTBEAT: LiteralString = """
-UPDATE task_queue SET lease_until = now() + $2::interval WHERE worker = $1 AND task_id = ANY($3::uuid[])"""
+WITH ours AS (
+    SELECT task_id FROM task_queue WHERE worker = $1 AND task_id = ANY($3::uuid[])
+), free AS (
+    SELECT task_id FROM task_queue WHERE worker = $1 AND task_id = ANY($3::uuid[]) FOR UPDATE SKIP LOCKED
+), kept AS (
+    UPDATE task_queue q SET lease_until = now() + $2::interval FROM free f WHERE q.task_id = f.task_id
+)
+SELECT task_id FROM ours"""
 # Every pick counts as an attempt, whatever state the task was left in: one that kills its worker must come to an end.
 CLAIM: LiteralString = f"""
 WITH due AS (
@@ -254,7 +260,7 @@ class CoreStore:
             )
             talk["said"] += birth.history
         keeping = self._keeping
-        given = _text(births), _text(list(talks.values())), keeping.lease, keeping.context, keeping.thread
+        given = document(births), document(list(talks.values())), keeping.lease, keeping.context, keeping.thread
         await self._db.execute(self._scope, ADD, *given)
 
     async def change(self, changes: Sequence[Change]) -> dict[UUID, int]:
@@ -274,13 +280,18 @@ class CoreStore:
 
     async def _change(self, changes: Sequence[Change]) -> dict[UUID, int]:
         keeping = self._keeping
-        given = _text(changes), keeping.lease, keeping.context, keeping.thread
+        given = document(changes), keeping.lease, keeping.context, keeping.thread
         return {row["id"]: row["seq"] for row in await self._db.fetch(self._scope, CHANGE, *given)}
 
-    async def heartbeat(self, worker: UUID, tasks: Sequence[UUID]) -> None:
-        """Keep these, which this process runs; what it has and does not run is for others to take over."""
-        if tasks:
-            await self._db.execute(self._scope, HEARTBEAT, worker, self._keeping.lease, tasks)
+    async def heartbeat(self, worker: UUID, tasks: Sequence[UUID]) -> set[UUID]:
+        """Keep these, which this process runs, and say which it still has.
+
+        What it has and does not run is for others to take over.
+        """
+        if not tasks:
+            return set()
+        rows = await self._db.fetch(self._scope, HEARTBEAT, worker, self._keeping.lease, tasks)
+        return {row["task_id"] for row in rows}
 
     async def claim(self, worker: UUID, limit: int) -> list[Task]:
         """Take over what is due, or what a dead process left."""
@@ -306,10 +317,6 @@ class CoreStore:
     async def release(self, worker: UUID) -> None:
         """Give back what this process can no longer run, for others to take at once."""
         await self._db.execute(self._scope, RELEASE, worker)
-
-
-def _text(rows: Sequence[Any]) -> str:
-    return orjson.dumps(rows, default=str).decode()
 
 
 def read_task(row: Any, columns: int | None = None) -> Task:

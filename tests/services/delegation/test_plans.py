@@ -1,0 +1,100 @@
+"""However many tasks are stored, each statement goes along an index, whatever PostgreSQL is asked for."""
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+
+from dragoman.infra.db import migrate
+from dragoman.services.delegation import store, store_effects, store_read
+from tests.backstage import database_url
+from tests.harness import Server
+from tests.infra.databases import new_database
+from tests.services.delegation.stored import store as put
+
+pytestmark = pytest.mark.anyio
+STATEMENTS = {
+    "claim what is due": (store.CLAIM_DUE, "task_queue_due"),
+    "claim what was left": (store.CLAIM_LEFT, "task_queue_leases"),
+    "move": (store.MOVE, "tasks_pkey"),
+    "intend": (store_effects.INTEND, "Index Cond: ((tenant_id = g.tenant)"),
+    "settle": (store_effects.SETTLE, "effects_pkey"),
+    "find keys": (store_read.FIND_KEYS, "delegations_key"),
+    "status": (store_read.RUNS, "delegations_runs"),
+    "history": (store_read.STEPS, "task_events_pkey"),
+}
+# A value of each filter, rare among what is stored, and the index that leads to it.
+FILTERS = {
+    "action": ("rare.action", "delegations_by_action"),
+    "matter": ("matter of rare", "delegations_by_matter"),
+    "correlation_id": ("c-4000", "delegations_by_correlation"),
+    "actor": ("rare", "tasks_by_owner"),
+    "error": ("RARE", "tasks_by_error"),
+    "state": ("failed", "tasks_by_state"),
+    "after": (UUID(int=2**128 - 1), "tasks_pkey"),
+}
+TENANT = uuid4()
+
+
+@pytest.fixture(scope="module")
+def url(server: Server) -> Iterator[str]:
+    """A database of its own, with our schema to come."""
+    with new_database(database_url(server)) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+async def connection(url: str) -> AsyncIterator[asyncpg.Connection]:
+    """To many stored tasks."""
+    await migrate(url)
+    await put(url, TENANT, 1, 60_000)
+    opened = await asyncpg.connect(url)
+    yield opened
+    await opened.close()
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+async def test_the_core_never_scans_what_is_stored(connection: asyncpg.Connection, name: str) -> None:
+    statement, index = STATEMENTS[name]
+
+    plan = await explain(connection, statement)
+
+    assert index in plan
+    assert scans(plan) == []
+
+
+@pytest.mark.parametrize("name", FILTERS)
+async def test_a_list_goes_along_the_index_of_its_filter(connection: asyncpg.Connection, name: str) -> None:
+    """Row-level security included: it lets some conditions be looked at only after it."""
+    value, index = FILTERS[name]
+
+    await connection.execute("SET ROLE dragoman_app")
+    try:
+        rows = await connection.fetch(f"EXPLAIN {store_read.list_statement({name: value})}", TENANT, 51, value)
+    finally:
+        await connection.execute("RESET ROLE")
+
+    plan = "\n".join(row[0] for row in rows)
+    assert index in plan
+    assert scans(plan) == []
+
+
+async def explain(connection: asyncpg.Connection, statement: str) -> str:
+    """The plan for whatever values come, as a statement has it that was run often."""
+    places = len(set(re.findall(r"\$\d+", statement)))
+    await connection.execute("SET ROLE dragoman_core; SET enable_seqscan = off")
+    await connection.execute("SET plan_cache_mode = force_generic_plan")
+    await connection.execute(f"PREPARE asked AS {statement}")
+    try:
+        rows = await connection.fetch(f"EXPLAIN EXECUTE asked ({', '.join(['NULL'] * places)})")
+    finally:
+        await connection.execute("DEALLOCATE asked")
+        await connection.execute("RESET ROLE; RESET enable_seqscan; RESET plan_cache_mode")
+    return "\n".join(row[0] for row in rows)
+
+
+def scans(plan: str) -> list[str]:
+    """The tables that are read from end to end."""
+    return re.findall(r"Seq Scan on (?:tasks|delegations|task_events|task_queue|effects)\b", plan)
