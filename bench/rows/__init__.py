@@ -4,6 +4,8 @@ from collections.abc import Callable
 from typing import Final
 
 from bench.rows import (
+    delegation,
+    handover,
     idle,
     knowledge,
     latency,
@@ -14,6 +16,7 @@ from bench.rows import (
     projection,
     read,
     start,
+    stored,
     streams,
     sustained,
     write,
@@ -26,6 +29,9 @@ ROWS: Final[dict[str, Callable[[Effort], Outcome]]] = {
     "write": write.run,
     "messages": messages.run,
     "mcp": mcp.run,
+    "delegation": delegation.run,
+    "handover": handover.run,
+    "stored": stored.run,
     "streams": streams.run,
     "idle": idle.run,
     "latency": latency.run,
