@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import asyncpg
 
+from dragoman.infra.ids import new_id
 from tests.harness import Server
 
 
@@ -54,7 +55,7 @@ def add_tenant(server: Server, *, plan: str = "standard") -> str:
     """A new tenant, by its slug; made past the gate, so that no limit counts it."""
     slug = f"t-{uuid4().hex[:12]}"
     insert = "INSERT INTO tenants (id, slug, name, plan, status) VALUES ($1, $2, $2, $3, 'active')"
-    sql(server, insert, uuid4(), slug, plan)
+    sql(server, insert, new_id(), slug, plan)
     return slug
 
 

@@ -4,6 +4,7 @@ import asyncio
 import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, cast
 from uuid import UUID
 
@@ -144,7 +145,8 @@ def build_delegation(
 ) -> DelegationCore:
     """The delegated tasks; the databases are those of the application and of the core."""
     db, core_db = dbs
-    worker, keeping, hub = new_id(), Keeping(), Hub()
+    worker, hub = new_id(), Hub()
+    keeping = Keeping(lease=timedelta(seconds=settings.tasks.lease_s))
     patience = Patience(settings.tasks.max_attempts, settings.tasks.retry_base_s, settings.tasks.retry_max_s)
     store, effects = DelegationStore(core_db, trail, lease=keeping.lease), EffectStore(core_db)
     core = CoreStore(core_db, keeping)

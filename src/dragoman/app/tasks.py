@@ -91,7 +91,9 @@ def build_tasks(
     """The task core, with the agent that the settings name."""
     agent = load_agent(settings.agent) if settings.agent else None
     keeping = Keeping(
-        context=timedelta(seconds=settings.threads.context_ttl_s), thread=timedelta(seconds=settings.threads.ttl_s)
+        lease=timedelta(seconds=settings.tasks.lease_s),
+        context=timedelta(seconds=settings.threads.context_ttl_s),
+        thread=timedelta(seconds=settings.threads.ttl_s),
     )
     core, store, threads, worker = CoreStore(core_db, keeping), TaskStore(db), ThreadStore(db), new_id()
     hub = delegations.core.hub

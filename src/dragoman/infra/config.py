@@ -92,6 +92,12 @@ class Tasks(Section):
         default_factory=list[str],
         description="Workers of your own, each as module:name, with commas between them; see docs/delegation.md.",
     )
+    lease_s: float = Field(
+        3.5,
+        ge=2,
+        le=600,
+        description="A process that has not been heard of for so long is taken for dead, and its tasks are taken over.",
+    )
     retry_base_s: float = Field(
         1, gt=0, description="Rest after the first failed attempt at a delegated task; each later one is twice as long."
     )

@@ -80,9 +80,9 @@ def test_a_task_that_ended_long_ago_is_removed_whole_and_one_that_waits_is_kept(
 def test_more_than_a_batch_is_removed_in_one_go(cleaning: Server) -> None:
     task = A2A(cleaning).send(text("hello"))
     copies = """
-        INSERT INTO tasks SELECT (t).* FROM (SELECT jsonb_populate_record(t, jsonb_build_object(
-            'id', gen_random_uuid(), 'status_at', now() - interval '1 day')) AS t
-        FROM tasks t, generate_series(1, 1200) WHERE t.id = $1::uuid) AS made"""
+        INSERT INTO tasks (tenant_id, id, context_id, owner, state, status_at, caller)
+        SELECT tenant_id, gen_random_uuid(), context_id, owner, state, now() - interval '1 day', caller
+        FROM tasks, generate_series(1, 1200) WHERE id = $1::uuid"""
     before = metrics(cleaning)[CLEANED % "tasks"]
 
     sql(cleaning, copies, task["id"])

@@ -118,11 +118,11 @@ def test_every_command_teaches_with_an_example_and_speaks_json() -> None:
 
     assert [path for path, command in leaves if not (command.epilog or "").startswith("Example: ")] == []
     assert [path for path, command in shown if not command.help] == []
-    # What runs until it is stopped has nothing to print.
+    # What runs until it is stopped has nothing to print, and a story is for people.
     assert [path for path, command in leaves if "as_json" not in {param.name for param in command.params}] == [
         "serve",
-        "worker",
         "mcp",
+        "demo",
     ]
 
 

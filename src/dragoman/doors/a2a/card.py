@@ -98,10 +98,10 @@ class Cards:
     def _card(self, base_url: str, operations: list[AnyOperation]) -> Json:
         agent = self._agent
         tools = [_operation_tool(operation) for operation in operations]
-        skills = _operation_skills(operations)
-        for skill in agent.skills if agent else ():
-            tools += [_kit_tool(skill, tool) for tool in skill.tools]
-            skills.append(_kit_skill(skill))
+        own = agent.skills if agent else ()
+        tools += [_kit_tool(skill, tool) for skill in own for tool in skill.tools]
+        # What the agent was written for comes first: who reads a part of a card reads its beginning.
+        skills = [*(_kit_skill(skill) for skill in own), *_operation_skills(operations)]
         return {
             "name": agent.name if agent else "Dragoman",
             "description": agent.description

@@ -107,8 +107,8 @@ class Coordinator:
         await self._post.core.release(self._post.worker)
 
     def cancel(self, task_id: UUID) -> None:
-        """Someone has ended the task."""
-        if (running := self._running.get(task_id)) is not None:
+        """Someone has ended the task. The worker may take a moment to call off what it began elsewhere."""
+        if (running := self._running.get(task_id)) is not None and not running[1].cancelled:
             work, attempt = running
             attempt.cancelled = True
             work.cancel()

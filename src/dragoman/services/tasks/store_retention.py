@@ -38,9 +38,9 @@ WITH RECURSIVE holders AS (
     DELETE FROM task_keys k USING old WHERE k.tenant_id = old.tenant_id AND k.task_id = old.id
 ), data AS (
     DELETE FROM task_data d USING old WHERE d.tenant_id = old.tenant_id AND d.task_id = old.id
-), effects AS (
+), outside AS (
     DELETE FROM effects e USING old WHERE e.tenant_id = old.tenant_id AND e.canonical_id = old.id
-), delegations AS (
+), handed_over AS (
     DELETE FROM delegations d USING old WHERE d.tenant_id = old.tenant_id AND d.task_id = old.id
 ), pushes AS (
     DELETE FROM push_configs p USING old WHERE p.tenant_id = old.tenant_id AND p.task_id = old.id
