@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import asyncpg
 import procrastinate
-from dbos import DBOS, Queue
+from dbos import DBOS
 from pgqueuer import PgQueuer, Queries
 from pgqueuer.db import AsyncpgDriver
 from pgqueuer.models import Job
@@ -67,13 +67,13 @@ async def dbos_jobs(url: str, number: int) -> float:
 def _dbos_jobs(url: str, number: int) -> float:
     logging.getLogger("dbos").setLevel(logging.ERROR)
     DBOS(config={"name": "bench", "system_database_url": url, "console_log_level": "ERROR"})
-    queue = Queue("nothing", concurrency=50, polling_interval_sec=_DBOS_POLL_S)
 
     @DBOS.workflow()
     def nothing(number: int) -> int:
         return number
 
     DBOS.launch()
+    queue = DBOS.register_queue("nothing", concurrency=50, polling_interval_sec=_DBOS_POLL_S)
     try:
         began = perf_counter()
         for handle in [queue.enqueue(nothing, place) for place in range(number)]:
