@@ -59,6 +59,17 @@ def check_values(values: dict[str, Any]) -> None:
                 waiting.extend((field, item) for item in inner.values())
 
 
+def whole_numbers(value: Any) -> Any:
+    """The value with every floating number that is whole as a whole one, as JSON means it: 24.0 of a wire is 24."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) <= _GREATEST else value
+    if isinstance(value, dict):
+        return {name: whole_numbers(inner) for name, inner in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [whole_numbers(inner) for inner in cast("list[Any]", value)]
+    return value
+
+
 def invalid(error: ValidationError, *, within: str | None = None) -> InvalidInput:
     """Every complaint, up to a reasonable number, each with its field and what was expected.
 

@@ -1,9 +1,6 @@
 """The story, told while it happens: nothing in it is staged but the courier."""
 
 import asyncio
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -105,11 +102,13 @@ class Story:
 
     def _approved(self, approval_id: str) -> None:
         self._scene("Bob approves; Alice could not have", "")
-        own = self._shell("alice", "org_admin", "approval", "approve", approval_id)
-        self._expect(own.returncode != 0, "Alice approved her own request")
-        self._tell(f"  alice: {_code(own)}", "red")
-        done = self._shell("bob", "operator", "approval", "approve", approval_id, "--reason", "seen and agreed")
-        self._expect(done.returncode == 0, f"Bob could not approve: {done.stdout}{done.stderr}")
+        yes = {"approval_id": approval_id, "decision": "approve", "reason": "seen and agreed"}
+        own = self._door("cli").call("approval_decide", yes).get("error")
+        if own is None:
+            raise StoryError("Alice approved her own request")
+        self._tell(f"  alice: {own['code']}  {own['message']}", "red")
+        done = self._door("cli", user="bob", role="operator").call("approval_decide", yes)
+        self._expect("error" not in done, f"Bob could not approve: {done}")
         self._tell("  bob: approved", "green")
 
     def _killed(self) -> None:
@@ -145,20 +144,8 @@ class Story:
     def _status(self, door: str) -> Json:
         return self._door(door).call("task_status", {"task_id": self._task_id})
 
-    def _door(self, name: str) -> Door:
-        return DOORS[name](Target(self._stage.url, self._stage.token("alice", "org_admin"), self._stage.environment))
-
-    def _shell(self, user: str, role: str, *words: str) -> subprocess.CompletedProcess[str]:
-        environment = {**self._stage.environment, "DRAGOMAN_URL": self._stage.url}
-        environment["DRAGOMAN_TOKEN"] = self._stage.token(user, role)
-        return subprocess.run(  # noqa: S603 - our own program
-            [sys.executable, "-m", "dragoman", *words, "--json"],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=_LONGEST_S,
-            check=False,
-        )
+    def _door(self, name: str, *, user: str = "alice", role: str = "org_admin") -> Door:
+        return DOORS[name](Target(self._stage.url, self._stage.token(user, role), self._stage.environment))
 
     def _scene(self, title: str, more: str) -> None:
         self._tell("")
@@ -175,11 +162,3 @@ class Story:
     def _expect(self, so: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as a sentence
         if not so:
             raise StoryError(otherwise)
-
-
-def _code(done: subprocess.CompletedProcess[str]) -> str:
-    try:
-        error = json.loads(done.stdout)["error"]
-    except (ValueError, KeyError):
-        return done.stderr.strip()
-    return f"{error['code']}  {error['message']}"

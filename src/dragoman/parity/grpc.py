@@ -1,11 +1,12 @@
 """A2A over gRPC, by the official stubs. Needs the extra `grpc`."""
 
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import grpc
 from a2a.types import a2a_pb2, a2a_pb2_grpc
 from google.protobuf.json_format import MessageToDict, ParseDict
 
+from dragoman.arguments import whole_numbers
 from dragoman.parity.doors import Json, Target, message, output_of
 
 _TIMEOUT_S: Final = 60
@@ -28,15 +29,4 @@ class A2aGrpc:
         """Send a message that names it."""
         request = ParseDict({"message": message(tool, arguments)}, a2a_pb2.SendMessageRequest())
         answer = self._stub.SendMessage(request, timeout=_TIMEOUT_S, metadata=self._metadata)
-        return output_of(tool, _whole(MessageToDict(answer)["task"]))
-
-
-def _whole(value: Any) -> Any:
-    """JSON of protobuf has only floating numbers; whole ones are shown as the other doors show them."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, dict):
-        return {name: _whole(inner) for name, inner in cast("Json", value).items()}
-    if isinstance(value, list):
-        return [_whole(inner) for inner in cast("list[Any]", value)]
-    return value
+        return output_of(tool, whole_numbers(MessageToDict(answer)["task"]))

@@ -1,7 +1,7 @@
 """The gRPC binding: the protocol's own messages on the wire, the same calls behind them. Needs the extra `grpc`."""
 
 from contextlib import aclosing
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import structlog
 from a2a.types import a2a_pb2
@@ -10,6 +10,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 
+from dragoman.arguments import whole_numbers
 from dragoman.doors.a2a.calls import Calls, Events
 from dragoman.doors.a2a.errors import MethodNotFound, details_of, wire_of
 from dragoman.doors.a2a.requests import Headers, Json, Request
@@ -18,8 +19,6 @@ from dragoman.infra.edge import AsgiScope, Receive, Send
 
 _LOG = structlog.get_logger(__name__)
 _SERVICE: Final = a2a_pb2.DESCRIPTOR.services_by_name["A2AService"]
-# Beyond this a floating number no longer says which whole one is meant.
-_GREATEST: Final = 2**53 - 1
 _PREFIX: Final = f"/{_SERVICE.full_name}/"
 # Named so that their descriptors are there when a detail of one of these types is packed.
 DETAILS: Final = (error_details_pb2.ErrorInfo, error_details_pb2.BadRequest)
@@ -93,20 +92,10 @@ async def _send_events(events: Events, answered: type[Message], send: Send) -> N
 def _read(body: bytes, message: Message) -> Json:
     try:
         message.ParseFromString(body)
-        return _whole(MessageToDict(message))
+        # Free data has only floating numbers on this wire.
+        return whole_numbers(MessageToDict(message))
     except (DecodeError, SerializeToJsonError, ValueError, RecursionError) as error:
         raise InvalidInput.of("message", f"must be a {message.DESCRIPTOR.full_name}: {error}") from None
-
-
-def _whole(value: Any) -> Any:
-    """Free data has only floating numbers on this wire; a whole one means what it means in JSON, where 24 is 24."""
-    if isinstance(value, float):
-        return int(value) if value.is_integer() and abs(value) <= _GREATEST else value
-    if isinstance(value, dict):
-        return {name: _whole(inner) for name, inner in cast("Json", value).items()}
-    if isinstance(value, list):
-        return [_whole(inner) for inner in cast("list[Any]", value)]
-    return value
 
 
 def _write(answer: Any, message: Message) -> bytes:

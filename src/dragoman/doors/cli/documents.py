@@ -13,7 +13,7 @@ from dragoman.doors.cli.program import program
 from dragoman.doors.cli.projection import project_noun
 from dragoman.doors.cli.session import Asked, binding_of, call, connect
 from dragoman.doors.cli.views import View
-from dragoman.doors.cli.whole_file import STDOUT, whole_binary_file
+from dragoman.doors.cli.whole_file import STDOUT, encoded, whole_binary_file
 
 _TYPES = {
     ".pdf": "application/pdf",
@@ -65,10 +65,7 @@ def _add(file: Path, as_json: bool, as_tenant: str | None, **given: Any) -> None
         raise WrongUsage(f"cannot tell what {file.name} is; say it with --media-type")
     if "document_id" not in wanted:
         wanted.setdefault("title", file.stem)
-    try:
-        wanted["content"] = base64.b64encode(file.read_bytes()).decode()
-    except OSError as error:
-        raise WrongUsage(f"cannot read {file}: {error.strerror}") from None
+    wanted["content"] = encoded(file)
     document = call("document.add", wanted, Asked(as_json, as_tenant))["data"]
     view = View(as_json=as_json)
     if as_json:

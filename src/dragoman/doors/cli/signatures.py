@@ -1,6 +1,5 @@
 """`dragoman signature`: the projected commands, a verdict on any PDF for scripts, and a request that reads well."""
 
-import base64
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from dragoman.doors.cli.program import program
 from dragoman.doors.cli.projection import project_noun
 from dragoman.doors.cli.session import Asked, call
 from dragoman.doors.cli.views import View
+from dragoman.doors.cli.whole_file import encoded
 
 _COLOURS = {"valid": "bold green", "tampered": "bold red", "modified": "bold red"}
 
@@ -36,10 +36,7 @@ def _verify(file: Path | None, as_json: bool, as_tenant: str | None, **given: An
     if (file is None) == ("document_id" not in wanted):
         raise WrongUsage("give a FILE, or a document with --document-id")
     if file is not None:
-        try:
-            wanted["content"] = base64.b64encode(file.read_bytes()).decode()
-        except OSError as error:
-            raise WrongUsage(f"cannot read {file}: {error.strerror}") from None
+        wanted["content"] = encoded(file)
     report = call("signature.verify", wanted, Asked(as_json, as_tenant))["data"]
     view = View(as_json=as_json)
     if as_json:

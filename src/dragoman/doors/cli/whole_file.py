@@ -1,5 +1,6 @@
-"""Files that commands write: there when all of it was written, and not at all when something failed on the way."""
+"""Files as wholes: what commands send, and what they write, which is there whole or not at all."""
 
+import base64
 import os
 import sys
 import tempfile
@@ -8,9 +9,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from dragoman.doors.cli.endings import Ending
+from dragoman.doors.cli.endings import Ending, WrongUsage
 
 STDOUT = "-"
+
+
+def encoded(file: Path) -> str:
+    """What stands in a file, as base64.
+
+    Raises:
+        WrongUsage: it cannot be read.
+    """
+    try:
+        return base64.b64encode(file.read_bytes()).decode()
+    except OSError as error:
+        raise WrongUsage(f"cannot read {file}: {error.strerror}") from None
 
 
 @contextmanager

@@ -48,28 +48,3 @@ BEGIN
 END $body$;
 REVOKE ALL ON FUNCTION knowledge_enable_meaning FROM PUBLIC;
 SELECT knowledge_enable_meaning();
-
-CREATE OR REPLACE FUNCTION empty_tenant(gone uuid) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
-BEGIN
-    IF NOT on_platform() THEN
-        RAISE EXCEPTION 'only the platform empties a tenant' USING ERRCODE = 'insufficient_privilege';
-    END IF;
-    DELETE FROM api_keys WHERE tenant_id = gone;
-    DELETE FROM users WHERE tenant_id = gone;
-    -- They hold what was answered: names and addresses of people.
-    DELETE FROM idempotency_keys WHERE tenant_id = gone;
-    DELETE FROM memory_pending WHERE tenant_id = gone;
-    IF to_regclass('memory_vectors') IS NOT NULL THEN
-        EXECUTE 'DELETE FROM memory_vectors WHERE tenant_id = $1' USING gone;
-    END IF;
-    DELETE FROM memories WHERE tenant_id = gone;
-    DELETE FROM knowledge_pending WHERE tenant_id = gone;
-    IF to_regclass('knowledge_vectors') IS NOT NULL THEN
-        EXECUTE 'DELETE FROM knowledge_vectors WHERE tenant_id = $1' USING gone;
-    END IF;
-    DELETE FROM knowledge_problems WHERE tenant_id = gone;
-    DELETE FROM knowledge_items WHERE tenant_id = gone;
-    DELETE FROM knowledge_repositories WHERE tenant_id = gone;
-    DELETE FROM governance_suppressions WHERE tenant_id = gone;
-    DELETE FROM governance_decisions WHERE tenant_id = gone;
-END $$;
