@@ -250,7 +250,7 @@ async def test_a_killed_postgres_comes_back_with_its_data(data_dir: Path) -> Non
             os.kill(killed, signal.SIGKILL)
 
             async def is_back() -> bool:
-                return postmaster(data_dir) != killed and await has_tea(url)
+                return await has_tea(url) and postmaster(data_dir) != killed  # no pid file until it answers
 
             await eventually(is_back)
 
