@@ -1,0 +1,312 @@
+"""The lifecycle under every order of events: whatever is done to tasks, their history is a path of the lifecycle."""
+
+import asyncio
+import json
+import os
+from collections.abc import Awaitable
+from contextlib import suppress
+from datetime import timedelta
+from itertools import pairwise
+from time import time
+from typing import Any, TypeVar
+from uuid import UUID
+
+import asyncpg
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from dragoman.context import Caller, PrincipalType, Role, TenantId
+from dragoman.errors import Conflict, DragomanError, UpstreamUnavailable
+from dragoman.infra.db import CORE_ROLE, Database, migrate
+from dragoman.infra.ids import new_id
+from dragoman.infra.telemetry import Metrics
+from dragoman.services.audit.store import AuditStore
+from dragoman.services.audit.trail import AuditTrail
+from dragoman.services.delegation import models as m
+from dragoman.services.delegation.attempts import Bench
+from dragoman.services.delegation.coordinator import Coordinator, Post
+from dragoman.services.delegation.effects import Ledger
+from dragoman.services.delegation.errors import InputNeeded
+from dragoman.services.delegation.ports import Judgment, Phase, Route
+from dragoman.services.delegation.retries import Patience
+from dragoman.services.delegation.service import DelegationService
+from dragoman.services.delegation.steering import Steering
+from dragoman.services.delegation.store import DelegationStore
+from dragoman.services.delegation.store_effects import EffectStore
+from dragoman.services.delegation.store_read import TaskViews
+from dragoman.services.delegation.submission import Entrance
+from dragoman.services.delegation.workers import Assignment, Capability, Performed
+from dragoman.services.tasks.hub import Hub
+from dragoman.services.tasks.lifecycle import TERMINAL, TRANSITIONS, State
+from dragoman.services.tasks.store import CoreStore, Keeping, TaskStore
+from dragoman.services.tasks.writer import TaskWriter
+from tests.backstage import database_url
+from tests.harness import Server
+from tests.infra.databases import new_database
+from tests.services.delegation.crew import Anything
+from tests.services.delegation.envelopes import envelope
+
+T = TypeVar("T")
+METRICS = Metrics()
+# In the suite a few; by hand hundreds: LIFECYCLE_EXAMPLES=400 pytest tests/services/delegation/test_model.py
+EXAMPLES = int(os.environ.get("LIFECYCLE_EXAMPLES", "12"))
+APPROVAL = "01890a5d-ac96-774b-bcce-b302099a8057"
+OUTCOMES = {
+    "done": Performed({"done": True}),
+    "refused": Conflict("not like this"),
+    "nobody there": UpstreamUnavailable("the other side"),
+    "a question": InputNeeded("which colour?", worker="puppet"),
+}
+STEPS = """
+SELECT t.id, t.state, t.seq, t.attempt, d.run, d.canonical_id, q.task_id IS NOT NULL AS queued, q.worker,
+       q.run_at <= now() AS due,
+       (SELECT jsonb_agg(e.body ORDER BY e.seq) FROM task_events e WHERE e.task_id = t.id) AS log
+FROM tasks t JOIN delegations d ON d.task_id = t.id LEFT JOIN task_queue q ON q.task_id = t.id
+WHERE t.tenant_id = $1 ORDER BY t.id"""
+
+
+class Puppet:
+    """A worker that does what it is told, when it is told."""
+
+    name = "puppet"
+    capabilities = (Capability("play.part", "Play a part", Anything, at_once=1000),)
+
+    def __init__(self) -> None:
+        self.waiting: dict[tuple[UUID, int], asyncio.Future[str]] = {}
+
+    async def perform(self, assignment: Assignment) -> Performed:
+        """Wait for a word."""
+        place = assignment.task_id, assignment.attempt
+        word = self.waiting[place] = asyncio.get_running_loop().create_future()
+        try:
+            outcome = OUTCOMES[await word]
+        finally:
+            del self.waiting[place]
+        if isinstance(outcome, DragomanError):
+            raise outcome
+        return outcome
+
+
+class Deciding:
+    """Routes everything to the puppet; what belongs to the matter `guarded` waits until the approval is decided."""
+
+    def __init__(self, puppet: Puppet) -> None:
+        self._route = Route(puppet, puppet.capabilities[0])
+        self.decided = False
+
+    async def find(self, caller: Caller, action: str) -> Route | None:
+        """The puppet."""
+        del caller, action
+        return self._route
+
+    async def judge(
+        self, caller: Caller, envelope: Any, capability: Capability, *, task_id: Any, phase: Phase
+    ) -> Judgment:
+        """Wait, or go on."""
+        del caller, capability, task_id, phase
+        waits = envelope.matter.id == "guarded" and not self.decided
+        return Judgment({}, (APPROVAL,) if waits else ())
+
+    async def check(self, caller: Caller, envelope: Any, capability: Capability) -> None:
+        """It is there."""
+
+
+class Lifecycle(RuleBasedStateMachine):
+    """One process and one tenant; after every rule all that is due is under way."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self._runner = asyncio.Runner()
+        self._url = url
+        self._frozen: dict[UUID, tuple[str, int]] = {}
+        self._attempts: dict[UUID, int] = {}
+        self._do(self._start())
+
+    def _do(self, work: Awaitable[T]) -> T:
+        async def bounded() -> T:
+            async with asyncio.timeout(20):
+                return await work
+
+        return self._runner.run(bounded())
+
+    async def _start(self) -> None:
+        db, core_db = Database(self._url, size=4), Database(self._url, role=CORE_ROLE, size=6)
+        self._dbs = db, core_db
+        self._sql = await asyncpg.connect(self._url)
+        for kind in ("json", "jsonb"):
+            await self._sql.set_type_codec(kind, encoder=str, decoder=json.loads, schema="pg_catalog")
+        self.puppet = Puppet()
+        self.deciding = deciding = Deciding(self.puppet)
+        keeping, hub, patience = Keeping(lease=timedelta(hours=1)), Hub(), Patience(3, 0.001, 0.001)
+        trail = AuditTrail(AuditStore(core_db), core_db, mac_key=b"k" * 32, new_id=new_id, wake=lambda: None)
+        store, effects = DelegationStore(core_db, trail, lease=keeping.lease), EffectStore(core_db)
+        core = CoreStore(core_db, keeping)
+        bench = Bench(deciding, deciding, Ledger(effects), trail, patience, new_id)
+        self._worker = new_id()
+        post = Post(self._worker, core, TaskWriter(core), hub, METRICS.tasks)
+        self.coordinator = Coordinator(bench, store, post, beat_s=0.02)
+        entrance = Entrance(deciding, deciding, deciding, trail, patience, new_id)
+        self.service = DelegationService(
+            entrance, store, views=TaskViews(db), tasks=TaskStore(db), coordinator=self.coordinator, hub=hub
+        )
+        self.steering = Steering(entrance, store, effects, self.service.finder, coordinator=self.coordinator, hub=hub)
+        self.caller = Caller(
+            tenant=TenantId(new_id()),
+            tenant_slug="acme",
+            subject="admin",
+            type=PrincipalType.USER,
+            roles=frozenset({Role.ORG_ADMIN}),
+            credential="token",
+            issued_at=time(),
+        )
+        self._jobs = [asyncio.create_task(self.coordinator.run()), asyncio.create_task(self.coordinator.beat())]
+
+    def teardown(self) -> None:
+        """Let go of everything."""
+
+        async def stop() -> None:
+            for job in self._jobs:
+                job.cancel()
+            await asyncio.gather(*self._jobs, return_exceptions=True)
+            await self.coordinator.stop()
+            await self._sql.execute("DELETE FROM task_queue")  # else the next example takes over what this one leaves
+            await self._sql.close()
+            for db in self._dbs:
+                await db.stop()
+
+        self._do(stop())
+        self._runner.close()
+
+    def _rows(self) -> list[Any]:
+        return self._do(self._sql.fetch(STEPS, self.caller.tenant))
+
+    def _settle(self) -> list[Any]:
+        """Until all that is due is in the puppet's hands."""
+
+        async def settled() -> list[Any]:
+            while True:
+                rows = await self._sql.fetch(STEPS, self.caller.tenant)
+                held = {(row["canonical_id"], row["attempt"]) for row in rows if row["worker"] == self._worker}
+                left = [row for row in rows if row["state"] == "queued" or row["worker"] not in (None, self._worker)]
+                if held == set(self.puppet.waiting) and not left:
+                    return rows
+                self.coordinator.poke()
+                await asyncio.sleep(0.005)
+
+        return self._do(settled())
+
+    def _pick(self, place: int) -> str | None:
+        rows = self._rows()
+        return str(rows[place % len(rows)]["canonical_id"]) if rows else None
+
+    def _try(self, work: Awaitable[Any]) -> None:
+        """What the lifecycle does not allow is refused, and nothing else is."""
+        with suppress(Conflict):
+            self._do(work)
+        self._settle()
+
+    @rule(guarded=st.booleans(), dry_run=st.sampled_from([False, False, False, True]))
+    def submit(self, *, guarded: bool, dry_run: bool) -> None:
+        """A new one; handing it over again changes nothing."""
+        given = envelope("play.part", matter={"id": "guarded" if guarded else "open"}, request={"dry_run": dry_run})
+        asked = m.SubmitTask.model_validate({"envelope": given})
+        first = self._do(self.service.submit(self.caller, asked))
+        again = self._do(self.service.submit(self.caller, asked))
+        assert dry_run or (first.task_id, True) == (again.task_id, again.replayed)
+        self._settle()
+
+    @rule(place=st.integers(0, 20), outcome=st.sampled_from(sorted(OUTCOMES)))
+    def finish(self, place: int, outcome: str) -> None:
+        """The worker ends an attempt."""
+        if waiting := sorted(self.puppet.waiting):
+            self.puppet.waiting[waiting[place % len(waiting)]].set_result(outcome)
+            self._do(asyncio.sleep(0))
+            self._settle()
+
+    @rule(place=st.integers(0, 20))
+    def lose(self, place: int) -> None:
+        """The lease was another's, and ran out: the task is taken over, even by whom had it before."""
+        if waiting := sorted(self.puppet.waiting):
+            canonical, attempt = waiting[place % len(waiting)]
+            lapse = """
+            UPDATE task_queue q SET worker = $3, lease_until = now() - interval '1 s' FROM delegations d, tasks t
+            WHERE d.canonical_id = $1 AND d.task_id = q.task_id AND t.id = q.task_id AND t.attempt = $2"""
+            self._do(self._sql.execute(lapse, canonical, attempt, new_id()))
+            self._settle()
+
+    @rule(place=st.integers(0, 20))
+    def cancel(self, place: int) -> None:
+        """Somebody ends it."""
+        if ref := self._pick(place):
+            self._try(self.steering.cancel(self.caller, m.CancelTask(task_id=ref, reason=None)))
+
+    @rule(place=st.integers(0, 20))
+    def retry(self, place: int) -> None:
+        """Somebody tries it again."""
+        if ref := self._pick(place):
+            self._try(self.steering.retry(self.caller, m.RetryTask(task_id=ref, reason=None)))
+
+    @rule(place=st.integers(0, 20))
+    def answer(self, place: int) -> None:
+        """Somebody answers what it asked."""
+        if ref := self._pick(place):
+            said = m.ProvideInput(task_id=ref, input={"answer": "red"}, effect=None)
+            self._try(self.steering.provide_input(self.caller, said))
+
+    @rule(place=st.integers(0, 20), to=st.sampled_from(State))
+    def transition(self, place: int, to: State) -> None:
+        """Somebody moves it by hand."""
+        if ref := self._pick(place):
+            wanted = m.TransitionTask(task_id=ref, to=to, reason=None, result=None)
+            self._try(self.steering.transition(self.caller, wanted))
+
+    @rule()
+    def decide(self) -> None:
+        """The approval is decided: whoever waited goes on."""
+        self.deciding.decided = True
+        self._do(self.service.decided(self.caller.tenant, APPROVAL))
+        self._settle()
+        self.deciding.decided = False
+
+    @invariant()
+    def every_history_is_a_path_of_the_lifecycle(self) -> None:
+        """And the row of each task says what its log says."""
+        for row in self._rows():
+            log: list[Any] = row["log"]
+            steps = [body for body in log if body["kind"] == "status"]
+            assert len(log) == row["seq"]
+            assert steps[-1]["to"] == row["state"]
+            for before, after in pairwise(steps):
+                taken_over = after["from"] == after["to"] == "in_progress"
+                assert after["from"] == before["to"]
+                assert taken_over or State(after["to"]) in TRANSITIONS[State(after["from"])]
+            attempts = [body["attempt"] for body in steps if body["to"] == "in_progress" and "attempt" in body]
+            assert attempts == sorted(set(attempts))
+            assert attempts[-1:] in ([], [row["attempt"]])
+            assert row["queued"] is (State(row["state"]) not in TERMINAL)
+            assert row["attempt"] >= self._attempts.get(row["id"], 0)
+            self._attempts[row["id"]] = row["attempt"]
+            if State(row["state"]) in TERMINAL:
+                stands = row["state"], len(steps)
+                assert self._frozen.setdefault(row["id"], stands) == stands
+
+
+@pytest.fixture
+def url(server: Server) -> Any:
+    """A database of its own."""
+    with new_database(database_url(server)) as made:
+        asyncio.run(migrate(made))
+        yield made
+
+
+def test_whatever_is_done_to_tasks_their_history_is_a_path_of_the_lifecycle(url: str) -> None:
+    slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
+    checked = settings(max_examples=EXAMPLES, stateful_step_count=25, deadline=None, suppress_health_check=slow)
+
+    class Here(Lifecycle):
+        def __init__(self) -> None:
+            super().__init__(url)
+
+    run_state_machine_as_test(Here, settings=checked)
