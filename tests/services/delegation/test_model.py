@@ -68,25 +68,37 @@ WHERE t.tenant_id = $1 ORDER BY t.id"""
 
 
 class Puppet:
-    """A worker that does what it is told, when it is told."""
+    """A worker that does what it is told, when it is told; while it is deaf it does not hear that it was stopped."""
 
     name = "puppet"
     capabilities = (Capability("play.part", "Play a part", Anything, at_once=1000),)
 
     def __init__(self) -> None:
         self.waiting: dict[tuple[UUID, int], asyncio.Future[str]] = {}
+        self.late: dict[tuple[UUID, int], asyncio.Future[str]] = {}
+        self.deaf = False
 
     async def perform(self, assignment: Assignment) -> Performed:
         """Wait for a word."""
         place = assignment.task_id, assignment.attempt
         word = self.waiting[place] = asyncio.get_running_loop().create_future()
         try:
-            outcome = OUTCOMES[await word]
+            outcome = OUTCOMES[await self._hear(word, place)]
         finally:
-            del self.waiting[place]
+            self.waiting.pop(place, None)
         if isinstance(outcome, DragomanError):
             raise outcome
         return outcome
+
+    async def _hear(self, word: asyncio.Future[str], place: tuple[UUID, int]) -> str:
+        while True:
+            try:
+                return await asyncio.shield(word)
+            except asyncio.CancelledError:
+                if word.cancelled() or (place in self.waiting and not self.deaf):
+                    raise
+                self.late[place] = word
+                self.waiting.pop(place, None)
 
 
 class Deciding:
@@ -169,6 +181,9 @@ class Lifecycle(RuleBasedStateMachine):
         async def stop() -> None:
             for job in self._jobs:
                 job.cancel()
+            self.puppet.deaf = False
+            for word in self.puppet.late.values():
+                word.cancel()
             await asyncio.gather(*self._jobs, return_exceptions=True)
             await self.coordinator.stop()
             await self._sql.execute("DELETE FROM task_queue")  # else the next example takes over what this one leaves
@@ -225,9 +240,17 @@ class Lifecycle(RuleBasedStateMachine):
             self._do(asyncio.sleep(0))
             self._settle()
 
-    @rule(place=st.integers(0, 20))
-    def lose(self, place: int) -> None:
+    @rule(place=st.integers(0, 20), outcome=st.sampled_from(sorted(OUTCOMES)))
+    def finish_late(self, place: int, outcome: str) -> None:
+        """The worker ends an attempt that is no longer the task's."""
+        if late := sorted(self.puppet.late):
+            self.puppet.late.pop(late[place % len(late)]).set_result(outcome)
+            self._settle()
+
+    @rule(place=st.integers(0, 20), deaf=st.booleans())
+    def lose(self, place: int, *, deaf: bool) -> None:
         """The lease was another's, and ran out: the task is taken over, even by whom had it before."""
+        self.puppet.deaf = deaf
         if waiting := sorted(self.puppet.waiting):
             canonical, attempt = waiting[place % len(waiting)]
             lapse = """
@@ -236,9 +259,10 @@ class Lifecycle(RuleBasedStateMachine):
             self._do(self._sql.execute(lapse, canonical, attempt, new_id()))
             self._settle()
 
-    @rule(place=st.integers(0, 20))
-    def cancel(self, place: int) -> None:
+    @rule(place=st.integers(0, 20), deaf=st.booleans())
+    def cancel(self, place: int, *, deaf: bool) -> None:
         """Somebody ends it."""
+        self.puppet.deaf = deaf
         if ref := self._pick(place):
             self._try(self.steering.cancel(self.caller, m.CancelTask(task_id=ref, reason=None)))
 
@@ -282,6 +306,8 @@ class Lifecycle(RuleBasedStateMachine):
                 taken_over = after["from"] == after["to"] == "in_progress"
                 assert after["from"] == before["to"]
                 assert taken_over or State(after["to"]) in TRANSITIONS[State(after["from"])]
+                if after["to"] != "in_progress" and "attempt" in after:  # only who has a task says what came of it
+                    assert after["attempt"] == before["attempt"]
             attempts = [body["attempt"] for body in steps if body["to"] == "in_progress" and "attempt" in body]
             assert attempts == sorted(set(attempts))
             assert attempts[-1:] in ([], [row["attempt"]])
