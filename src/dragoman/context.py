@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
-from time import perf_counter
+from time import perf_counter, time
 from typing import Any, Generic, NewType, TypeVar
 from uuid import UUID
 
@@ -51,6 +51,19 @@ class Caller:
     def platform(self) -> bool:
         """Whether the caller runs the installation, not only a tenant in it."""
         return Role.SUPER_ADMIN in self.roles
+
+
+def ourselves(tenant: UUID, subject: str = "dragoman", *, roles: frozenset[Role] = frozenset()) -> Caller:
+    """The server in a tenant, for what it does there when nobody asks for it."""
+    return Caller(
+        tenant=TenantId(tenant),
+        tenant_slug="",
+        subject=subject,
+        type=PrincipalType.SERVICE,
+        roles=roles,
+        credential="internal",
+        issued_at=time(),
+    )
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ from dragoman.services.approvals.sensitivity import Sensitivity
 from dragoman.services.approvals.service import ApprovalService
 from dragoman.services.approvals.store import ApprovalStore, SweepStore
 from dragoman.services.approvals.sweep import Sweep
+from dragoman.services.audit.trail import AuditTrail
 from dragoman.services.delegation.ports import Documents, Registry
 from dragoman.services.knowledge.curation import Curator
 
@@ -58,9 +59,14 @@ class ApprovalCore:
 
 
 def build_approvals(
-    handlers: Handlers, db: Database, core_db: Database, governance: GovernanceCore, authority_version: str
+    handlers: Handlers,
+    dbs: tuple[Database, Database],
+    trail: AuditTrail,
+    governance: GovernanceCore,
+    authority_version: str,
 ) -> ApprovalCore:
-    """Bind the operations of approvals."""
+    """Bind the operations of approvals; the databases are those of the application and of the core, as is the trail."""
+    db, core_db = dbs
     store, policies = ApprovalStore(db), governance.policies
     outcomes, sensitivity = Outcomes(), Sensitivity()
     approvals = ApprovalService(store, db, policies, sensitive=sensitivity, outcomes=outcomes, new_id=new_id)
@@ -72,4 +78,4 @@ def build_approvals(
     consent = Consent(store, db)
     judge = Judge(consent, policies, governance.service, authority=authority_version)
     proposals = ProposalConsent(consent, policies)
-    return ApprovalCore(judge, proposals, outcomes, sensitivity, Sweep(SweepStore(core_db), policies, outcomes))
+    return ApprovalCore(judge, proposals, outcomes, sensitivity, Sweep(SweepStore(core_db, trail), policies, outcomes))

@@ -232,7 +232,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     knowledge = build_knowledge(settings, handlers, db, core_db, memory.embedder, authority)
     _bind_tenancy(handlers, db, copies, keyring, issuer, deleted=knowledge.leftovers.wake)
     governance = bind_governance(handlers, db, knowledge.repositories)
-    approvals = build_approvals(handlers, db, core_db, governance, authority.version)
+    approvals = build_approvals(handlers, (db, core_db), core_trail, governance, authority.version)
     contracts = build_contracts(settings, handlers, db, core_db, keyring)
     vault = Vault(keyring.vault)
     watch = Watch(metrics, security, tracer)

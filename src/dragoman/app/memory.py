@@ -2,9 +2,8 @@
 
 import asyncio
 from dataclasses import dataclass, field
-from time import time
 
-from dragoman.context import Caller, PrincipalType, Role, TenantId
+from dragoman.context import Caller, Role, ourselves
 from dragoman.gate import Gate
 from dragoman.infra.config import Settings
 from dragoman.infra.db import Database
@@ -104,15 +103,7 @@ def bind_promotion(handlers: Handlers, core: MemoryCore, policies: PolicyLibrary
         return
 
     async def promote(earned: Earned) -> Promotion:
-        caller = Caller(
-            tenant=TenantId(earned.tenant),
-            tenant_slug="",
-            subject="auto-promotion",
-            type=PrincipalType.SERVICE,
-            roles=frozenset({Role.AGENT}),
-            credential="internal",
-            issued_at=time(),
-        )
+        caller = ourselves(earned.tenant, "auto-promotion", roles=frozenset({Role.AGENT}))
         return await gate.run(memory.PROMOTE, caller, earned.wanted)
 
     core.auto = AutoPromotion(promote)

@@ -19,15 +19,16 @@ NDA: dict[str, Any] = {
 class Office:
     """The people and programs of one tenant, each with a client of their own."""
 
-    def __init__(self, server: Server, tenant: str) -> None:
+    def __init__(self, server: Server, tenant: str, *, issuer: Server | None = None) -> None:
         self.server = server
+        self._issuer = issuer or server
         self.tenant = tenant
         self._clients: dict[tuple[str, str], httpx.Client] = {}
 
     def person(self, name: str, role: str = "operator") -> httpx.Client:
         """Somebody with a token."""
         if (name, role) not in self._clients:
-            token = self.server.token(role=role, tenant=self.tenant, user=name)
+            token = self._issuer.token(role=role, tenant=self.tenant, user=name)
             self._clients[name, role] = self.server.client(token)
         return self._clients[name, role]
 

@@ -6,7 +6,10 @@ from datetime import timedelta
 from typing import Any, LiteralString
 from uuid import UUID
 
+from dragoman.context import ourselves
 from dragoman.infra.db import Database, Scope
+from dragoman.services.audit.models import Outcome
+from dragoman.services.audit.trail import AuditTrail, Entry, Line
 
 _AFTER_ALL = UUID(int=2**128 - 1)
 Record = dict[str, Any]
@@ -57,10 +60,12 @@ UPDATE approvals SET state = 'consumed', consumed_by = $3, closed_at = now()
 WHERE tenant_id = $1 AND id = ANY ($2) AND state = 'approved' AND expires_at > now()"""
 
 EXPIRE: LiteralString = """
-UPDATE approvals SET state = 'expired', closed_at = now() WHERE (tenant_id, id) IN (
-    SELECT tenant_id, id FROM approvals WHERE state IN ('pending', 'approved') AND expires_at <= now()
+WITH over AS (
+    SELECT tenant_id, id, state FROM approvals WHERE state IN ('pending', 'approved') AND expires_at <= now()
     ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)
-RETURNING tenant_id, id"""
+UPDATE approvals a SET state = 'expired', closed_at = now() FROM over
+WHERE a.tenant_id = over.tenant_id AND a.id = over.id
+RETURNING a.tenant_id, a.id, a.action, a.matter_id, a.requested_by, over.state AS was"""
 # A task that began to wait while its approval was being decided, or whose news died with a process.
 FORGOTTEN: LiteralString = """
 SELECT DISTINCT a.tenant_id, a.id FROM delegations d CROSS JOIN LATERAL unnest(d.waits_for) AS w (ref)
@@ -68,7 +73,7 @@ JOIN approvals a ON a.tenant_id = d.tenant_id AND a.id = w.ref::uuid AND a.state
 WHERE d.waits_for IS NOT NULL LIMIT $1"""
 HOLDERS: LiteralString = "SELECT DISTINCT tenant_id FROM approvals WHERE state IN ('pending', 'approved')"
 OPEN: LiteralString = """
-SELECT id, action, policies FROM approvals
+SELECT id, action, matter_id, requested_by, state AS was, policies FROM approvals
 WHERE tenant_id = $1 AND state IN ('pending', 'approved') AND id > $2 ORDER BY id LIMIT $3"""
 SPOIL: LiteralString = """
 UPDATE approvals SET state = 'stale', closed_because = $3, closed_at = now()
@@ -180,16 +185,24 @@ class ApprovalStore:
 
 
 class SweepStore:
-    """What changes by itself, over all tenants; several processes do not get into each other's way."""
+    """What changes by itself, over all tenants, with the audit records of it in the same transaction.
 
-    def __init__(self, db: Database, *, batch: int = 200) -> None:
+    Several processes do not get into each other's way: what one of them ends, it alone records.
+    """
+
+    def __init__(self, db: Database, trail: AuditTrail, *, batch: int = 200) -> None:
         self._db = db
+        self._trail = trail
         self._batch = batch
         self._scope = Scope()
 
     async def expire(self) -> list[tuple[UUID, UUID]]:
         """End a batch of those whose time is over: tenant and id of each."""
-        rows = await self._db.fetch(self._scope, EXPIRE, self._batch)
+        async with self._db.unit(self._scope):
+            rows = [dict(row) for row in await self._db.fetch(self._scope, EXPIRE, self._batch)]
+            lines = [self._line("approval.expire", row["tenant_id"], row, "its time is over") for row in rows]
+            if lines:
+                await self._trail.add_all(self._scope, lines)
         return [(row["tenant_id"], row["id"]) for row in rows]
 
     async def forgotten(self) -> list[tuple[UUID, UUID]]:
@@ -205,6 +218,15 @@ class SweepStore:
         """A batch of a tenant's open approvals, in the order of their ids."""
         return [dict(row) for row in await self._db.fetch(self._scope, OPEN, tenant, after, self._batch)]
 
-    async def spoil(self, tenant: UUID, approval_id: UUID, because: str) -> bool:
+    async def spoil(self, tenant: UUID, row: Record, because: str) -> bool:
         """End one that was overtaken; whether it was still open."""
-        return bool(await self._db.execute(self._scope, SPOIL, tenant, approval_id, because))
+        async with self._db.unit(self._scope):
+            if not await self._db.execute(self._scope, SPOIL, tenant, row["id"], because):
+                return False
+            await self._trail.add_all(self._scope, [self._line("approval.spoil", tenant, row, because)])
+        return True
+
+    def _line(self, name: str, tenant: UUID, row: Record, reason: str) -> Line:
+        details = {key: row[key] for key in ("action", "matter_id", "requested_by", "was")}
+        entry = Entry(name, Outcome.DONE, resource=str(row["id"]), reason=reason[:500], details=details)
+        return self._trail.write(ourselves(tenant), entry)

@@ -64,6 +64,6 @@ class Sweep:
         while batch := await self._store.open_ones(tenant, after):
             for row in batch:
                 gone = moved(book, row["action"], {one["id"]: one["version"] for one in row["policies"]})
-                if gone and await self._store.spoil(tenant, row["id"], f"policies moved: {', '.join(gone)}"):
+                if gone and await self._store.spoil(tenant, row, f"policies moved: {', '.join(gone)}"):
                     await self._outcomes.announce(tenant, row["id"])
             after = batch[-1]["id"]

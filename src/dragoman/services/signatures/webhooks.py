@@ -4,13 +4,13 @@ import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from time import monotonic, time
+from time import monotonic
 from typing import Final
 from uuid import UUID
 
 import structlog
 
-from dragoman.context import Caller, PrincipalType, TenantId
+from dragoman.context import ourselves
 from dragoman.errors import DragomanError, Unauthenticated
 from dragoman.infra.db import Scope
 from dragoman.services.signatures.providers import Providers
@@ -99,7 +99,7 @@ class WebhookService:
         if row is None:
             await self._store.close_webhook(scope, webhook_id, "unknown request", None)
             return
-        row = await self._tracker.apply(_ourselves(tenant), row, event.news, source="webhook")
+        row = await self._tracker.apply(ourselves(tenant), row, event.news, source="webhook")
         await self._store.close_webhook(scope, webhook_id, "applied", row["id"])
         if row["status"] == Status.COMPLETED:
             self.news.set()
@@ -116,8 +116,8 @@ class WebhookService:
                 await self._attempt(signature_id, self._collect(tenant, signature_id))
 
     async def _collect(self, tenant: UUID, signature_id: UUID) -> None:
-        ourselves = _ourselves(tenant)
-        await self._tracker.collect(ourselves, await self._tracker.get(ourselves, signature_id))
+        caller = ourselves(tenant)
+        await self._tracker.collect(caller, await self._tracker.get(caller, signature_id))
 
     async def _attempt(self, which: UUID, work: Awaitable[None]) -> None:
         try:
@@ -129,16 +129,3 @@ class WebhookService:
             _LOG.warning("signatures.left_for_later", id=str(which), reason=error.message, wait_s=wait_s)
         else:
             self._waits.pop(which, None)
-
-
-def _ourselves(tenant: UUID) -> Caller:
-    """Whoever keeps the records of a tenant in order, when nobody asks for it."""
-    return Caller(
-        tenant=TenantId(tenant),
-        tenant_slug="",
-        subject="dragoman",
-        type=PrincipalType.SERVICE,
-        roles=frozenset(),
-        credential="internal",
-        issued_at=time(),
-    )
