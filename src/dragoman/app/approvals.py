@@ -12,7 +12,7 @@ from dragoman.services.approvals import operations
 from dragoman.services.approvals.consent import Consent
 from dragoman.services.approvals.judging import Judge
 from dragoman.services.approvals.outcomes import Outcomes
-from dragoman.services.approvals.ports import Decided
+from dragoman.services.approvals.ports import Authors, Decided
 from dragoman.services.approvals.proposals import ProposalConsent
 from dragoman.services.approvals.sensitivity import Sensitivity
 from dragoman.services.approvals.service import ApprovalService
@@ -63,13 +63,16 @@ def build_approvals(
     dbs: tuple[Database, Database],
     trail: AuditTrail,
     governance: GovernanceCore,
+    authors: Authors,
     authority_version: str,
 ) -> ApprovalCore:
     """Bind the operations of approvals; the databases are those of the application and of the core, as is the trail."""
     db, core_db = dbs
     store, policies = ApprovalStore(db), governance.policies
     outcomes, sensitivity = Outcomes(), Sensitivity()
-    approvals = ApprovalService(store, db, policies, sensitive=sensitivity, outcomes=outcomes, new_id=new_id)
+    approvals = ApprovalService(
+        store, db, policies, sensitive=sensitivity, outcomes=outcomes, authors=authors, new_id=new_id
+    )
     handlers.add(operations.REQUEST, approvals.request)
     handlers.add(operations.LIST, approvals.list)
     handlers.add(operations.SHOW, approvals.show)
@@ -77,5 +80,5 @@ def build_approvals(
     handlers.add(operations.WITHDRAW, approvals.withdraw)
     consent = Consent(store, db)
     judge = Judge(consent, policies, governance.service, authority=authority_version)
-    proposals = ProposalConsent(consent, policies)
+    proposals = ProposalConsent(consent, policies, authors)
     return ApprovalCore(judge, proposals, outcomes, sensitivity, Sweep(SweepStore(core_db, trail), policies, outcomes))

@@ -90,6 +90,17 @@ class SelfApproval(Forbidden):
         )
 
 
+class AuthorApproval(Forbidden):
+    """Nobody decides on what they wrote, whoever asked for it."""
+
+    code = "AUTHOR_APPROVAL"
+
+    def __init__(self, approval_id: UUID, subject: str) -> None:
+        super().__init__(
+            f"{subject} wrote a part of this and cannot decide it", approval_id=str(approval_id), subject=subject
+        )
+
+
 class ApprovalReserved(Forbidden):
     """Others are to decide: `reason` is PEOPLE_ONLY or ROLE."""
 

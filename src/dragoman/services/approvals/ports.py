@@ -1,6 +1,6 @@
 """What approvals ask of others, and whom they tell."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 from uuid import UUID
 
@@ -22,6 +22,18 @@ class Sensitive(Protocol):
 
     async def __call__(self, caller: Caller, action: str) -> bool:
         """Whether it is; an action that nobody performs is."""
+        ...
+
+
+class Authors(Protocol):
+    """Knows who wrote the knowledge that is proposed."""
+
+    async def find(self, tenant: UUID, commit: str) -> frozenset[str]:
+        """The authors of a proposal, by their names."""
+        ...
+
+    async def among(self, tenant: UUID, commit: str, subjects: Iterable[str]) -> list[str]:
+        """Those of the subjects who wrote a part of it."""
         ...
 
 

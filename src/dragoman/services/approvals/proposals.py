@@ -5,8 +5,9 @@ from uuid import UUID
 
 from dragoman.context import Caller
 from dragoman.services.approvals.consent import Consent, Use
-from dragoman.services.approvals.errors import ApprovalPending
-from dragoman.services.approvals.models import ApprovalState
+from dragoman.services.approvals.errors import ApprovalPending, AuthorApproval
+from dragoman.services.approvals.models import ApprovalState, Verdict
+from dragoman.services.approvals.ports import Authors
 from dragoman.services.approvals.requirements import requirement, rules_for
 from dragoman.services.delegation.envelope import Resource
 from dragoman.services.delegation.errors import GovernanceContextRequired
@@ -18,11 +19,12 @@ MATTER: Final = "knowledge"
 
 
 class ProposalConsent:
-    """Binds the acceptance of a proposal to an approval of exactly what is proposed."""
+    """Binds the acceptance of a proposal to an approval of exactly what is proposed, by others than its authors."""
 
-    def __init__(self, consent: Consent, policies: Policies) -> None:
+    def __init__(self, consent: Consent, policies: Policies, authors: Authors) -> None:
         self._consent = consent
         self._policies = policies
+        self._authors = authors
 
     async def check_proposal(self, caller: Caller, item_id: str, content: str, approval_id: UUID | None) -> None:
         """Hold it against what policy demands, and use the approval up; to be called in the unit that accepts.
@@ -30,6 +32,7 @@ class ProposalConsent:
         Raises:
             GovernanceContextRequired: a policy demands an approval, and none is named; the details say how to get it.
             ApprovalPending: it is not decided yet.
+            AuthorApproval: somebody approved it who wrote a part of it.
             DragomanError: it is for something else, used, expired, denied, stale, or by who accepts.
         """
         book = await self._policies.in_force(caller.tenant)
@@ -46,3 +49,7 @@ class ProposalConsent:
         [row] = await self._consent.hold(caller, book, [str(approval_id)], use, consume=True)
         if row["state"] == ApprovalState.PENDING:
             raise ApprovalPending(approval_id)
+        # Whoever decided elsewhere, where the repository is not, was not known to be an author.
+        approved = [one["by"] for one in row["decisions"] if one["decision"] == Verdict.APPROVE]
+        if own := await self._authors.among(caller.tenant, content, approved):
+            raise AuthorApproval(approval_id, own[0])

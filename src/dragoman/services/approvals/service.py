@@ -18,11 +18,13 @@ from dragoman.services.approvals.errors import (
     ApprovalMismatch,
     ApprovalReserved,
     ApprovalStale,
+    AuthorApproval,
     PolicyRefused,
     SelfApproval,
 )
 from dragoman.services.approvals.outcomes import Outcomes
-from dragoman.services.approvals.ports import Sensitive
+from dragoman.services.approvals.ports import Authors, Sensitive
+from dragoman.services.approvals.proposals import ACTION as ACCEPTANCE
 from dragoman.services.approvals.requirements import Requirement, moved, requirement, versions_of
 from dragoman.services.approvals.store import ApprovalStore, NewApproval, NewDecision, Record, Wanted
 from dragoman.services.delegation.envelope import digest_of_action
@@ -42,6 +44,7 @@ class ApprovalService:
         *,
         sensitive: Sensitive,
         outcomes: Outcomes,
+        authors: Authors,
         new_id: Callable[[], UUID],
     ) -> None:
         self._store = store
@@ -49,6 +52,7 @@ class ApprovalService:
         self._policies = policies
         self._sensitive = sensitive
         self._outcomes = outcomes
+        self._authors = authors
         self._new_id = new_id
 
     async def request(self, caller: Caller, given: m.RequestApproval) -> m.ApprovalView:
@@ -65,6 +69,7 @@ class ApprovalService:
         needed = requirement(book, given.action, sensitive=await self._sensitive(caller, given.action))
         versions = {**versions_of(book, given.policy_refs), **needed.policies}
         roles = _roles(given, needed)
+        parties = {caller.subject, given.actor, given.on_behalf_of, *await self._authors_of(caller, given)}
         new = NewApproval(
             id=self._new_id(),
             digest=digest_of_action(given.action, given.resource, given.matter_id, given.input),
@@ -77,7 +82,7 @@ class ApprovalService:
             roles=roles,
             people_only=needed.people_only,
             requested_by=caller.subject,
-            parties=sorted({one for one in (caller.subject, given.actor, given.on_behalf_of) if one}),
+            parties=sorted(one for one in parties if one),
             reason=given.reason,
             valid_for=min(needed.valid_for, timedelta(hours=given.valid_hours or m.MOST_HOURS)),
         )
@@ -113,6 +118,7 @@ class ApprovalService:
             ApprovalClosed: there is nothing left to decide, or the caller has decided.
             ApprovalExpired, ApprovalStale: it came too late.
             SelfApproval: the caller asked for it, is to act, or is acted for.
+            AuthorApproval: the caller wrote a part of the knowledge that is to be accepted.
             ApprovalReserved: it is for people, or for other roles.
             ApprovalMismatch: the caller saw something else.
             InvalidInput: a program did not say what it saw.
@@ -121,6 +127,7 @@ class ApprovalService:
         async with self._db.unit(scope):
             row = await self._get(scope, given.approval_id, lock=True)
             await self._check_open(caller, row, among=(m.ApprovalState.PENDING,))
+            await self._check_author(caller, row)
             role = _deciding_role(caller, row)
             if any(one["by"] == caller.subject for one in row["decisions"]):
                 raise ApprovalClosed(given.approval_id, row["state"], reason="YOU_DECIDED")
@@ -168,6 +175,18 @@ class ApprovalService:
         book = await self._policies.read(caller)
         if gone := moved(book, row["action"], {one["id"]: one["version"] for one in row["policies"]}):
             raise ApprovalStale(approval_id, reason="POLICY_MOVED", policies=gone)
+
+    async def _authors_of(self, caller: Caller, given: m.RequestApproval) -> frozenset[str]:
+        if given.action != ACCEPTANCE or given.resource.version is None:
+            return frozenset()
+        return await self._authors.find(caller.tenant, given.resource.version)
+
+    async def _check_author(self, caller: Caller, row: Record) -> None:
+        commit: str | None = row["resource"].get("version")
+        if row["action"] != ACCEPTANCE or commit is None:
+            return
+        if await self._authors.among(caller.tenant, commit, [caller.subject]):
+            raise AuthorApproval(row["approval_id"], caller.subject)
 
     async def _announce(self, caller: Caller, approval_id: UUID) -> None:
         await self._db.after_commit(lambda: self._outcomes.announce(caller.tenant, approval_id))

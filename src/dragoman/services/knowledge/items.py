@@ -19,6 +19,8 @@ _MOST_SLUG = 60
 MAIN = "main"
 # A proposal is on a branch of its own below the first, and one that was rejected below the second.
 PROPOSALS, REJECTED = "proposals/", "rejected/"
+# Git allows the first nowhere in a signature, and takes the others off its ends.
+_UNFIT, _OUTER = re.compile(r"[<>\n\r\x00]"), " .,:;\"'\\"
 
 
 class ItemType(StrEnum):
@@ -145,6 +147,11 @@ class Author:
 
     name: str
     email: str
+
+
+def name_in_git(text: str) -> str:
+    """A name or an address as a signature has it."""
+    return _UNFIT.sub(" ", text).strip(_OUTER) or "unknown"
 
 
 @dataclass(frozen=True, slots=True)

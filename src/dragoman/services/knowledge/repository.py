@@ -4,7 +4,6 @@ References move by compare-and-swap: whoever loses the race is told so (`Moved`)
 written before a reference moves is unreachable, and git collects it some day.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
@@ -17,13 +16,11 @@ from pygit2 import Blob, Commit, Signature
 from pygit2.enums import DeltaStatus, FileMode, RepositoryOpenFlag, SortMode
 
 from dragoman.services.knowledge.errors import Moved
-from dragoman.services.knowledge.items import MAIN, Author
+from dragoman.services.knowledge.items import MAIN, Author, name_in_git
 
 _HEADS = "refs/heads/"
 _MOST_WALKED = 50_000
 _MOST_DIFF = 200_000
-# Libgit2 allows neither in a signature.
-_UNFIT = re.compile(r"[<>\n\r\x00]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +164,13 @@ class Repository:
                 found.append(_change(one))
         return found
 
+    def authors(self, commit: str, *, beyond: str | None) -> frozenset[str]:
+        """Who made the commits that led to one, leaving out those that led to another as well."""
+        walk = self._git.walk(commit, SortMode.TOPOLOGICAL)
+        if beyond is not None:
+            walk.hide(beyond)
+        return frozenset(one.author.name for one in walk)
+
     def diff(self, old: str | None, new: str, path: str) -> str:
         """How a file changed between two commits, as a unified diff."""
         texts = [self.read(commit, path) or "" if commit is not None else "" for commit in (old, new)]
@@ -209,8 +213,7 @@ class Repository:
     def _create(
         self, tree: pygit2.Oid, parents: Sequence[str], author: Author, message: str, at: datetime
     ) -> pygit2.Oid:
-        name = _UNFIT.sub(" ", author.name).strip() or "unknown"
-        email = _UNFIT.sub(" ", author.email).strip() or "unknown"
+        name, email = name_in_git(author.name), name_in_git(author.email)
         signature = Signature(name, email, int(at.timestamp()), 0, "utf-8")
         return self._git.create_commit(
             None, signature, signature, message, tree, [pygit2.Oid(hex=parent) for parent in parents]

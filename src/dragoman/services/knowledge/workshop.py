@@ -47,6 +47,11 @@ class Workshop:
         fork = self.repository.fork_point(head, commit) if head else None
         return _items_among(self.repository.listing(commit, fork))
 
+    def authors(self, revision: str) -> frozenset[str]:
+        """Who wrote what a proposal changes; nobody where there is no such commit."""
+        commit = self.repository.resolve(revision)
+        return self.repository.authors(commit, beyond=self.repository.find_head()) if commit else frozenset()
+
     def records(
         self, commit: str, batch: Mapping[str, str], before: Mapping[str, Record]
     ) -> tuple[list[Record], list[Record]]:
