@@ -64,7 +64,6 @@ from dragoman.services.audit.service import AuditService
 from dragoman.services.audit.store import AuditStore, SealStore
 from dragoman.services.audit.trail import AuditTrail
 from dragoman.services.delegation.profile import PROFILE_PATH
-from dragoman.services.knowledge.authorship import Authorship
 from dragoman.services.tenancy import operations as tenancy
 from dragoman.services.tenancy.keys import KeyService
 from dragoman.services.tenancy.revocations import Revocations
@@ -233,8 +232,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     knowledge = build_knowledge(settings, handlers, db, core_db, memory.embedder, authority)
     _bind_tenancy(handlers, db, copies, keyring, issuer, deleted=knowledge.leftovers.wake)
     governance = bind_governance(handlers, db, knowledge.repositories)
-    authors = Authorship(knowledge.repositories)
-    approvals = build_approvals(handlers, (db, core_db), core_trail, governance, authors, authority.version)
+    approvals = build_approvals(handlers, (db, core_db), core_trail, governance, knowledge.authors, authority.version)
     contracts = build_contracts(settings, handlers, db, core_db, keyring)
     vault = Vault(keyring.vault)
     watch = Watch(metrics, security, tracer)

@@ -10,6 +10,7 @@ from dragoman.infra.embeddings import Embedder, Meanings
 from dragoman.infra.outbound import Allowed, Guard
 from dragoman.operations import Handlers
 from dragoman.services.knowledge import operations
+from dragoman.services.knowledge.authorship import Authorship
 from dragoman.services.knowledge.curation import Curator
 from dragoman.services.knowledge.index import KnowledgeIndex
 from dragoman.services.knowledge.leftovers import Leftovers
@@ -27,6 +28,7 @@ class KnowledgeCore:
     """The knowledge of this process: to be started after the database, and stopped before it."""
 
     repositories: Repositories
+    authors: Authorship
     curator: Curator
     meanings: Meanings
     leftovers: Leftovers
@@ -84,4 +86,4 @@ def build_knowledge(
     )
     handlers.add(operations.SYNC, syncer.sync)
     leftovers = Leftovers(repositories, TenancyStore(db).deleted_among)
-    return KnowledgeCore(repositories, curator, meanings, leftovers)
+    return KnowledgeCore(repositories, Authorship(repositories), curator, meanings, leftovers)
