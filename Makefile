@@ -9,7 +9,7 @@ run: setup ## Set up, then serve with embedded PostgreSQL and Valkey
 	@$(BIN)/dragoman serve
 
 test: setup check ## Formatting, types, import contracts, all tests
-	@$(BIN)/pytest --numprocesses 2 --dist loadfile
+	@$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 setup: .venv/.ready ## Make .venv and install what the lock file names
 

@@ -17,6 +17,7 @@ import httpx
 
 from dragoman.infra.auth.keyring import Keyring
 from dragoman.infra.auth.tokens import Grant, Issuer
+from tests.clusters import lay_cluster
 
 DRAGOMAN = Path(sys.executable).with_name("dragoman")
 # Tests of limits set their own; all others must not run into one.
@@ -65,6 +66,8 @@ class Server:
     def start(self) -> Self:
         """Start it and wait until it answers."""
         self.data_dir.parent.mkdir(parents=True, exist_ok=True)
+        if not self.data_dir.exists() and "DRAGOMAN_DATABASE_URL" not in self._environment:
+            lay_cluster(self.data_dir)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [str(DRAGOMAN), "serve", *self._arguments], env=self.environment, stdout=log, stderr=log

@@ -15,6 +15,7 @@ TOUCHES_ENVIRONMENT = (
     "src/dragoman/__main__.py",  # what child processes inherit
     "src/dragoman/doors/cli/",
     "src/dragoman/infra/config",
+    "src/dragoman/infra/edge/grpc.py",  # gRPC is told nowhere else what to do at a fork
     "src/dragoman/infra/embedded",
     "src/dragoman/infra/telemetry/",  # prometheus-client takes its directory from nowhere else
 )

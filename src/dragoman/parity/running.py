@@ -95,12 +95,17 @@ def _story(view: Json, records: list[Json]) -> Json:
             for step in view.get("history", ())
         ],
         "workers": [one["worker"] for one in view.get("attempts", ())],
-        "outcomes": [one["outcome"] for one in view.get("attempts", ())],
+        "outcomes": [_ended(one) for one in view.get("attempts", ())],
         "error": (view.get("error") or {}).get("code"),
         "result": sorted(view.get("result") or {}),
         "evidence": [one["kind"] for one in view.get("evidence", ())],
         "audit": [f"{one['operation']} {one['outcome']}" for one in records],
     }
+
+
+def _ended(attempt: Json) -> str:
+    error = attempt.get("error")
+    return f"{attempt['outcome']} {error['code']}" if error else str(attempt["outcome"])
 
 
 def _at(answer: Json, place: str) -> Any:

@@ -6,10 +6,14 @@ The guards of the edge then hold for both, because there is one edge. Needs the 
 from __future__ import annotations
 
 import ipaddress
+import os
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
+
+# What gRPC does in a child between fork and exec crashes some of the programs that this process starts (exit -11).
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 
 import grpc
 import grpc.aio
