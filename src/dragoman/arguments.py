@@ -1,9 +1,10 @@
 """From JSON that somebody sent to the input of an operation: strict, and with every complaint at once."""
 
+from functools import lru_cache
 from math import isfinite
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, SecretBytes, SecretStr, ValidationError
 from pydantic_core import to_json
 
 from dragoman.errors import FieldError, InvalidInput
@@ -13,6 +14,8 @@ M = TypeVar("M", bound=BaseModel)
 _GREATEST: Final = 2**53 - 1
 # Checking and hashing a body takes about a microsecond a value, and nobody else is served meanwhile.
 _MOST_VALUES: Final = 100_000
+# Stands where a secret was.
+WITHHELD: Final = "[redacted]"
 # No input of ours has nearly as many fields, and no person reads as many complaints.
 MOST_FIELDS: Final = 100
 
@@ -57,6 +60,37 @@ def check_values(values: dict[str, Any]) -> None:
             waiting.extend((field, item) for item in inner)
             if isinstance(inner, dict):
                 waiting.extend((field, item) for item in inner.values())
+
+
+@lru_cache(maxsize=1024)
+def takes_secrets(kind: Any) -> bool:
+    """Whether a model, or a type of one of its fields, has a place for a secret: a `SecretStr`, at any depth."""
+    if isinstance(kind, type) and issubclass(kind, SecretStr | SecretBytes):
+        return True
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return any(takes_secrets(field.annotation) for field in kind.model_fields.values())
+    return any(takes_secrets(inner) for inner in get_args(kind))
+
+
+def withhold(kind: Any, value: Any) -> Any:
+    """What may be kept of a value that was sent as this type, with every secret taken out.
+
+    Where a model has secrets, what does not belong to it goes too: a secret may stand in the wrong place.
+    """
+    if value is None or not takes_secrets(kind):
+        return value
+    if isinstance(kind, type) and issubclass(kind, BaseModel) and isinstance(value, dict):
+        fields = kind.model_fields
+        return {
+            name: withhold(fields[name].annotation, inner) if name in fields else WITHHELD
+            for name, inner in cast("dict[str, Any]", value).items()
+        }
+    inside = next((inner for inner in get_args(kind) if takes_secrets(inner)), None)
+    if inside is None:
+        return WITHHELD
+    if isinstance(value, list):
+        return [withhold(inside, item) for item in cast("list[Any]", value)]
+    return withhold(inside, value)
 
 
 def whole_numbers(value: Any) -> Any:

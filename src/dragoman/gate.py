@@ -91,6 +91,21 @@ class Gate:
             self._watch.metrics.operations.observe(operation.name, operation.skill, outcome, perf_counter() - started)
         return output
 
+    async def find_done(
+        self, operation: Operation[I, O], caller: Caller, given: I, *, idempotency_key: str
+    ) -> O | None:
+        """What a write gave when it was done under this key, without its secrets; None when it was not done.
+
+        Secrets of the input count for nothing here, as for every repetition.
+
+        Raises:
+            DragomanError: a guard refused, or the key was used with another input.
+        """
+        await self.enter(operation, caller)
+        digest = digest_of(operation.name, given.model_dump(mode="json"))
+        found = await self._guards.keys.find(scope_of(caller), caller.subject, idempotency_key, digest)
+        return operation.output.model_validate(found) if found is not None else None
+
     async def enter(self, operation: AnyOperation | Passage, caller: Caller) -> None:
         """The guards alone, for what a protocol carries by itself: a message, a stream.
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from dragoman import kit
 from dragoman.app.tools import GateTools
+from dragoman.arguments import takes_secrets
 from dragoman.operations import AnyOperation, Effect, Output
 from dragoman.skills import FIRST_PARTY
 
@@ -28,7 +29,7 @@ class OperationSkill(kit.SkillHandler):
 
 
 def offered(tools: GateTools, agent: kit.Agent | None) -> list[kit.Skill]:
-    """Skills made of operations. Those that destroy or show secrets are left to callers who name them themselves."""
+    """Skills made of operations. Those that destroy, or deal with secrets, are left to callers who name them."""
     skills = {skill.id for skill in agent.skills} if agent else set[str]()
     names = {tool.name for tool in agent.tools} if agent else set[str]()
     by_noun: dict[str, list[kit.Tool]] = {}
@@ -43,8 +44,8 @@ def _skill(noun: str, tools: list[kit.Tool]) -> kit.SkillHandler:
 
 
 def _is_plain(operation: AnyOperation) -> bool:
-    shows_secrets = operation.output.without_secrets is not Output.without_secrets
-    return operation.effect is not Effect.DESTRUCTIVE and not operation.sensitive and not shows_secrets
+    secret = takes_secrets(operation.input) or operation.output.without_secrets is not Output.without_secrets
+    return operation.effect is not Effect.DESTRUCTIVE and not operation.sensitive and not secret
 
 
 def operation_tool(tools: GateTools, operation: AnyOperation) -> kit.Tool:
@@ -55,7 +56,7 @@ def operation_tool(tools: GateTools, operation: AnyOperation) -> kit.Tool:
             raise kit.ToolError("nobody asked for it")
         # The task is the key: whoever runs it again after a crash finds that it was done.
         key = f"task:{ctx.task_id}:{ctx.call_id}" if ctx.call_id else f"task:{ctx.task_id}"
-        return kit.ToolResult.success(await tools.run(ctx.caller, operation.tool, arguments, key=key))
+        return kit.ToolResult.success((await tools.run(ctx.caller, operation.tool, arguments, key=key)).shown)
 
     reads = operation.effect is Effect.READ
     return kit.Tool(

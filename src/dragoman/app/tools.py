@@ -5,11 +5,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dragoman.arguments import invalid
+from dragoman.arguments import invalid, withhold
 from dragoman.context import Caller
 from dragoman.errors import NotFound
 from dragoman.gate import Gate
-from dragoman.operations import AnyOperation, Handlers
+from dragoman.operations import AnyOperation, Handlers, Input, Output
+from dragoman.services.tasks.work import Made
 
 
 class GateTools:
@@ -30,14 +31,37 @@ class GateTools:
         """The operation of this name."""
         return self._operations.get(name)
 
-    async def run(self, caller: Caller, name: str, arguments: Any, *, key: str | None) -> Any:
-        """The tool's output as JSON."""
+    def keepable(self, name: str, arguments: Any) -> Any:
+        """What may be kept of the arguments of a tool: all but the secrets."""
+        return withhold(self._get(name).input, arguments)
+
+    async def run(self, caller: Caller, name: str, arguments: Any, *, key: str | None) -> Made:
+        """The tool's output."""
+        operation = self._get(name)
+        given = _read(operation, arguments)
+        return _made(await self._gate.run(operation, caller, given, idempotency_key=key if operation.writes else None))
+
+    async def find_done(self, caller: Caller, name: str, arguments: Any, *, key: str) -> Made | None:
+        """What the tool gave when it was run under this key, or None when it was not."""
+        operation = self._get(name)
+        found = await self._gate.find_done(operation, caller, _read(operation, arguments), idempotency_key=key)
+        return _made(found) if found is not None else None
+
+    def _get(self, name: str) -> AnyOperation:
         operation = self._operations.get(name)
         if operation is None:
             raise NotFound("tool", name)
-        try:
-            given = operation.input.model_validate(arguments)
-        except ValidationError as error:
-            raise invalid(error) from None
-        output = await self._gate.run(operation, caller, given, idempotency_key=key if operation.writes else None)
-        return output.model_dump(mode="json")
+        return operation
+
+
+def _read(operation: AnyOperation, arguments: Any) -> Input:
+    try:
+        return operation.input.model_validate(arguments)
+    except ValidationError as error:
+        raise invalid(error) from None
+
+
+def _made(output: Output) -> Made:
+    kept = output.without_secrets()
+    shown = output.model_dump(mode="json")
+    return Made(shown, shown if kept is output else kept.model_dump(mode="json"))

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Self
 from uuid import UUID
 
-from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
+from pydantic import AfterValidator, Field, SecretStr, StringConstraints, field_validator, model_validator
 
 from dragoman.operations import Input, ListInput, Output
 from dragoman.services.contracts.models import Content, DocumentRef, VersionNumber
@@ -14,7 +14,7 @@ from dragoman.text import Email, Name, Subject, clean
 
 MOST_SIGNERS = 20
 Reason = Annotated[str, StringConstraints(min_length=1, max_length=1_000), AfterValidator(clean)]
-Secret = Annotated[str, StringConstraints(min_length=8, max_length=10_000)]
+Secret = Annotated[SecretStr, Field(min_length=8, max_length=10_000)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 

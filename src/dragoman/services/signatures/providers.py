@@ -6,6 +6,7 @@ from uuid import UUID
 
 import httpx
 import orjson
+from pydantic import SecretStr
 
 from dragoman.context import Caller
 from dragoman.errors import NotFound
@@ -77,7 +78,10 @@ class Providers:
             await self._guard.check(grant.auth_url)
             grant.assertion(now_s=0)
         secret = orjson.dumps(
-            {"credential": given.credential.model_dump(exclude_none=True), "webhook_keys": given.webhook_keys}
+            {
+                "credential": {name: _revealed(value) for name, value in given.credential if value is not None},
+                "webhook_keys": [_revealed(key) for key in given.webhook_keys],
+            }
         )
         new = Configuration(
             tenant_id=caller.tenant,
@@ -135,7 +139,7 @@ class Providers:
     def _opened(self, found: Configuration) -> SigningProvider:
         credential, _ = self._secrets(found)
         line = Line(self._client, found.provider, found.base_url)
-        token = credential.access_token
+        token = _revealed(credential.access_token)
         if found.provider == m.RemoteProvider.DOCUMENSO:
             return documenso.Documenso(line, token or "")
         granted = None
@@ -160,8 +164,12 @@ def _grant(credential: m.Credential) -> docusign.Grant | None:
     given = (credential.integration_key, credential.user_id, credential.private_key, credential.auth_url)
     if credential.access_token is not None or None in given:
         return None
-    integration_key, user_id, private_key, auth_url = map(str, given)
+    integration_key, user_id, private_key, auth_url = (_revealed(one) or "" for one in given)
     return docusign.Grant(integration_key, user_id, private_key, auth_url)
+
+
+def _revealed(value: SecretStr | str | None) -> str | None:
+    return value.get_secret_value() if isinstance(value, SecretStr) else value
 
 
 def _view(found: Configuration) -> m.ProviderView:

@@ -24,6 +24,17 @@ class TaskBusy(Conflict):
         super().__init__(f"the task is {state} and has asked nothing", reason="TASK_BUSY", state=state)
 
 
+class SecretsGone(Conflict):
+    """The work was left by a process that died, and with it the secrets that the message brought."""
+
+    code = "SECRETS_GONE"
+
+    def __init__(self, tool: str) -> None:
+        super().__init__(
+            f"{tool} was not done, and the secrets it was given are not kept: send the message again", tool=tool
+        )
+
+
 class NotCancelable(Conflict):
     """The task has ended, and cannot be cancelled any more."""
 

@@ -12,11 +12,11 @@ from dragoman.errors import InvalidInput
 from dragoman.infra.ids import new_text_id
 from dragoman.infra.telemetry import TaskMetrics
 from dragoman.services.tasks.drafts import Drafts
-from dragoman.services.tasks.errors import ArtifactTooLarge, StateTooLarge
+from dragoman.services.tasks.errors import ArtifactTooLarge, SecretsGone, StateTooLarge
 from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.models import Json
 from dragoman.services.tasks.store import TaskStore, ThreadStore
-from dragoman.services.tasks.work import Job, Outcome, Tools
+from dragoman.services.tasks.work import Job, Made, Outcome, Tools
 
 
 class TaskExecutor:
@@ -66,16 +66,39 @@ class TaskExecutor:
             return job.skill
         return _skill(called[0]) if called is not None and self._tools.has(called[0]) else job.skill
 
+    def keepable(self, message: Json) -> Json:
+        """The message without the secrets of the operations that it names."""
+        parts = [self._keepable_part(part) for part in message["parts"]]
+        return message if parts == message["parts"] else message | {"parts": parts, "withheld": True}
+
+    def _keepable_part(self, part: Json) -> Json:
+        if not _names_tool(part):
+            return part
+        name, arguments = part["data"]["tool"], part["data"].get("arguments")
+        if not isinstance(name, str) or not self._tools.has(name) or name in self._asking:
+            return part
+        kept = self._tools.keepable(name, arguments)
+        return part if kept == arguments else part | {"data": part["data"] | {"arguments": kept}}
+
     async def _call(self, job: Job, name: str, arguments: Any, *, key: str) -> Outcome:
         async def progress(text: str, percent: float | None) -> None:
             await job.report({"kind": "progress", "text": text, "percent": percent})
 
         with progress_to(progress):
-            output = await self._tools.run(job.caller, name, arguments, key=key)
-        if len(orjson.dumps(output)) > self._artifact_bytes:
+            made = await self._made(job, name, arguments, key=key)
+        if len(orjson.dumps(made.shown)) > self._artifact_bytes:
             return _outcome(_too_large(self._artifact_bytes, _skill(name)), {}, job.slot)
-        artifact = {"id": name, "name": name, "parts": [{"kind": "data", "data": output}]}
-        return Outcome(State.SUCCEEDED, skill=_skill(name), artifacts=[artifact])
+        kept, shown = ([_data_artifact(name, data)] for data in (made.kept, made.shown))
+        return Outcome(State.SUCCEEDED, skill=_skill(name), artifacts=kept, once=shown if shown != kept else [])
+
+    async def _made(self, job: Job, name: str, arguments: Any, *, key: str) -> Made:
+        if not job.message.get("withheld"):
+            return await self._tools.run(job.caller, name, arguments, key=key)
+        # Another process had the secrets, and died with them.
+        done = await self._tools.find_done(job.caller, name, arguments, key=key)
+        if done is None:
+            raise SecretsGone(name)
+        return done
 
     async def _turn(self, job: Job, agent: kit.Agent) -> Outcome:
         content = kit.Content.model_validate({"parts": job.message["parts"]})
@@ -259,6 +282,10 @@ def _asking(slot: kit.SkillSlot, waited: Json | None) -> str:
     return before["asking"] if left else new_text_id()[-12:]
 
 
+def _data_artifact(name: str, data: Any) -> Json:
+    return {"id": name, "name": name, "parts": [{"kind": "data", "data": data}]}
+
+
 def _skill(tool: str) -> str:
     return tool.partition("_")[0]
 
@@ -286,10 +313,13 @@ def find_tool_call(message: Json) -> tuple[str, Any] | None:
         InvalidInput: it names one in a wrong way.
     """
     for part in message["parts"]:
-        data = part.get("data") if part.get("kind") == "data" else None
-        if isinstance(data, dict) and "tool" in data:
-            call = cast("Json", data)
+        if _names_tool(part):
+            call = cast("Json", part["data"])
             if not isinstance(call["tool"], str):
                 raise InvalidInput.of("tool", "must be the name of a tool")
             return call["tool"], call.get("arguments", {})
     return None
+
+
+def _names_tool(part: Json) -> bool:
+    return part.get("kind") == "data" and isinstance(part.get("data"), dict) and "tool" in part["data"]

@@ -1,7 +1,7 @@
 """A task as the core keeps it. Every door shows a view of this; messages and parts are JSON as kit writes them."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -23,9 +23,10 @@ IDEMPOTENCY_EXTENSION: Final = "urn:dragoman:a2a:idempotency:1"
 class Task:
     """How a task stands.
 
-    A message is `{id, role: user|agent, parts, metadata?, key?}` (the key is its sender's idempotency key), an artifact
-    `{id, name, description?, parts}`; a part is one of kit's. The error is `{code, message, details}`, the slot of a
-    task that waits `{value, auth?, asks?, answers?, asking?}`: kit's, and an id for what is asked.
+    A message is `{id, role: user|agent, parts, metadata?, key?, withheld?}` (the key is its sender's idempotency key,
+    and what is withheld are secrets), an artifact `{id, name, description?, parts}`; a part is one of kit's. The error
+    is `{code, message, details}`, the slot of a task that waits `{value, auth?, asks?, answers?, asking?}`: kit's, and
+    an id for what is asked.
     """
 
     tenant_id: UUID
@@ -50,6 +51,8 @@ class Task:
     started_at: datetime | None = None
     # Whether it is shown to one who sent the same message again under the same key.
     replayed: bool = False
+    # Artifacts with secrets, for those who wait for the task or follow it where it runs; they are never stored.
+    once: list[Json] = field(default_factory=list[Json], repr=False)
 
     @property
     def terminal(self) -> bool:

@@ -188,7 +188,7 @@ class Run:
     async def _release_key(self) -> None:
         """Only a task that was accepted consumes the key of the message that began it."""
         task, key = self.task, self._message.get("key")
-        if key is not None and self._message == task.history[0]:
+        if key is not None and self._desk.executor.keepable(self._message) == task.history[0]:
             await self._desk.keys.release(task.tenant_id, self._caller.subject, key, task.id)
 
     def _begin_deadline(self) -> Deadline:
@@ -229,6 +229,7 @@ class Run:
         ]
         events.append(status_event(task, outcome.state, message=message, error=outcome.error, auth=outcome.auth))
         now = datetime.now(UTC)
+        task.once += outcome.once
         async with self._storing:
             events = [*await self._outbox.take(), *events]
             if outcome.reply and self._replies and not self._stored:

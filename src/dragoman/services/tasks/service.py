@@ -160,7 +160,7 @@ class TaskService:
                 happenings = await self._store.events(caller.tenant, task.id, after)
                 for happening in happenings:
                     after = happening.seq
-                    yield happening
+                    yield _with_secrets(task, happening)
                 if happenings and _rests(happenings[-1]):
                     current = await self._store.find(caller.tenant, str(task.id))
                     if current is None or (current.resting and current.seq == after):
@@ -216,7 +216,7 @@ class TaskService:
         if found is None:
             return None
         digest, task_id = found
-        if digest != _digest(incoming):
+        if digest != self._digest(incoming):
             raise IdempotencyConflict(key, task_id=str(task_id))
         task = await self.get(caller, str(task_id))
         if not task.resting and incoming.wait_s != 0:
@@ -265,7 +265,7 @@ class TaskService:
             message=None,
             error=None,
             slot=None,
-            history=[_kept(incoming)],
+            history=[self._desk.executor.keepable(_with_key(incoming))],
             artifacts=[],
             metadata=metadata,
             caller=caller_json(caller),
@@ -278,11 +278,11 @@ class TaskService:
         return self._runs.start(
             task,
             caller,
-            task.history[0],
+            _with_key(incoming),
             stored=False,
             fresh=not known,
             replies=replies,
-            claim=_claim(caller, incoming),
+            claim=self._claim(caller, incoming),
             outcome=outcome,
         )
 
@@ -299,7 +299,7 @@ class TaskService:
         if task.delegated and self._delegations is not None:
             await self._delegations.answer(caller, task, incoming)
             return await self.get(caller, str(task.id))
-        message = _kept(incoming)
+        message = self._desk.executor.keepable(_with_key(incoming))
         await self._check_thread(caller, task.context_id, message)
         if incoming.attach is not None:
             await incoming.attach(task, task.seq)
@@ -313,14 +313,14 @@ class TaskService:
             slot=task.slot,
             history=[message],
             worker=self._desk.worker,
-            claim=_claim(caller, incoming),
+            claim=self._claim(caller, incoming),
         )
         seq = await self._desk.writer.change(change)
         if seq is None:
             raise TaskBusy(task.state.value)
         task.seq, task.state, task.history = seq, State.IN_PROGRESS, [*task.history, message]
         self._desk.hub.happened(task.id)
-        return self._runs.start(task, caller, message, stored=True)
+        return self._runs.start(task, caller, _with_key(incoming), stored=True)
 
     async def _check_thread(self, caller: Caller, thread_id: str | None, message: Json) -> bool:
         """Whether there is such a conversation; a message that it cannot take is refused."""
@@ -331,6 +331,21 @@ class TaskService:
         if held + len(orjson.dumps(message)) > self._thread_bytes:
             raise StateTooLarge(limit_bytes=self._thread_bytes)
         return found is not None
+
+    def _claim(self, caller: Caller, incoming: Incoming) -> KeyClaim | None:
+        key = incoming.idempotency_key
+        return KeyClaim(caller.subject, key, self._digest(incoming)) if key is not None else None
+
+    def _digest(self, incoming: Incoming) -> bytes:
+        """What was asked, but for secrets and the message's id: a client that repeats itself may make a new one."""
+        metadata: Json = incoming.message.get("metadata") or {}
+        asked = {
+            "parts": self._desk.executor.keepable(incoming.message)["parts"],
+            "metadata": {name: value for name, value in metadata.items() if name not in KEY_NAMES},
+            "context": incoming.context_id,
+            "task": incoming.task_ref or incoming.alias,
+        }
+        return digest_of(SEND_MESSAGE.name, asked)
 
     async def _stored(self, caller: Caller, run: Run) -> Task:
         """The task as it was stored, for one who does not wait; the run goes on with its own."""
@@ -345,7 +360,7 @@ class TaskService:
             if error is not None:
                 raise error
             if run.task.resting or run.reply is not None:
-                return run.task
+                return replace(run.task, artifacts=run.task.once) if run.task.once else run.task
         return await self.get(caller, str(run.task.id))
 
 
@@ -358,25 +373,15 @@ def _rests(happening: Happening) -> bool:
     )
 
 
-def _claim(caller: Caller, incoming: Incoming) -> KeyClaim | None:
-    key = incoming.idempotency_key
-    return KeyClaim(caller.subject, key, _digest(incoming)) if key is not None else None
+def _with_secrets(task: Task, happening: Happening) -> Happening:
+    """For one who follows a task where it runs: an artifact as it is shown this once."""
+    made: Json = happening.body.get("artifact") or {}
+    shown = next((one for one in task.once if one["id"] == made.get("id")), None)
+    return replace(happening, body={**happening.body, "artifact": shown}) if shown is not None else happening
 
 
-def _digest(incoming: Incoming) -> bytes:
-    """What was asked. The message's id is not part of it, and never a key: a client that repeats may make a new one."""
-    metadata: Json = incoming.message.get("metadata") or {}
-    asked = {
-        "parts": incoming.message["parts"],
-        "metadata": {name: value for name, value in metadata.items() if name not in KEY_NAMES},
-        "context": incoming.context_id,
-        "task": incoming.task_ref or incoming.alias,
-    }
-    return digest_of(SEND_MESSAGE.name, asked)
-
-
-def _kept(incoming: Incoming) -> Json:
-    """The message as it is kept: whoever takes the task over finds the sender's idempotency key with it."""
+def _with_key(incoming: Incoming) -> Json:
+    """Whoever takes the task over finds the sender's idempotency key with the message."""
     return incoming.message | {"key": incoming.idempotency_key} if incoming.idempotency_key else incoming.message
 
 

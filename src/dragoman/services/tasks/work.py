@@ -16,13 +16,21 @@ from dragoman.services.tasks.models import Json
 
 
 @dataclass(frozen=True, slots=True)
+class Made:
+    """The output of a tool as JSON: as it is shown to who asked, and as it may be kept."""
+
+    shown: Any
+    kept: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """How a piece of work ended; `skill` is who did it, to be asked again when the task goes on.
 
     `refused` work was not begun, or left nothing behind: its sender may use the key of its message again.
     `shown` are the ids of artifacts that were reported already just as they are, and need no event of their own.
     With `reply` the message is the whole answer, and there need not be a task at all. `auth` says that what the task
-    waits for is an authorization.
+    waits for is an authorization. `once` are the artifacts with the secrets that are shown to who waits, and not kept.
     """
 
     state: State
@@ -35,6 +43,7 @@ class Outcome:
     refused: bool = False
     reply: bool = False
     auth: bool = False
+    once: list[Json] = field(default_factory=list[Json])
 
 
 class Report(Protocol):
@@ -81,6 +90,10 @@ class Executor(Protocol):
         """Whose work it is, as far as that is known before it is done."""
         ...
 
+    def keepable(self, message: Json) -> Json:
+        """The message as it may be kept: with `withheld` where secrets were taken out."""
+        ...
+
 
 class Tools(Protocol):
     """Runs operations through the gate, by the names that they have as tools."""
@@ -89,10 +102,18 @@ class Tools(Protocol):
         """Whether there is such a tool."""
         ...
 
-    async def run(self, caller: Caller, name: str, arguments: Any, *, key: str | None) -> Any:
-        """The tool's output as JSON.
+    def keepable(self, name: str, arguments: Any) -> Any:
+        """What may be kept of the arguments of a tool: all but the secrets."""
+        ...
+
+    async def run(self, caller: Caller, name: str, arguments: Any, *, key: str | None) -> Made:
+        """The tool's output.
 
         Raises:
             DragomanError: a guard refused it, the arguments are wrong, or it failed.
         """
+        ...
+
+    async def find_done(self, caller: Caller, name: str, arguments: Any, *, key: str) -> Made | None:
+        """What the tool gave when it was run under this key, or None when it was not."""
         ...
