@@ -8,6 +8,7 @@ import pytest
 from tests.backstage import metrics, sql
 from tests.doors.a2a.calling import A2A, CONFORMANCE, state, text, tool
 from tests.harness import Server, wait_for
+from tests.tenants import new_tenant
 
 DAY = "now() - interval '1 day'"
 CLEANED = 'dragoman_cleanup_removed_total{what="%s"}'
@@ -89,3 +90,16 @@ def test_more_than_a_batch_is_removed_in_one_go(cleaning: Server) -> None:
     wait_for(lambda: metrics(cleaning)[CLEANED % "tasks"] == before + 1200, "the clean-up")
 
     assert sql(cleaning, f"SELECT count(*) AS n FROM tasks WHERE status_at < {DAY}")[0]["n"] == 0
+
+
+def test_what_is_stored_after_its_tenant_was_deleted_goes_without_waiting_for_its_time(cleaning: Server) -> None:
+    """As of a message that was under way in another process at that moment."""
+    slug = new_tenant(cleaning)
+    task = A2A(cleaning, tenant=slug).send(text("tck-multi-turn"))
+
+    # Past the triggers that empty the tenant.
+    sql(cleaning, "WITH past AS (SELECT set_config('session_replication_role', 'replica', false)) "
+        "UPDATE tenants SET status = 'deleted' FROM past WHERE slug = $1", slug)  # fmt: skip
+
+    wait_for(lambda: not any(rows(cleaning, task).values()), "the clean-up")
+    assert sql(cleaning, "SELECT 1 FROM task_queue WHERE task_id = $1::uuid", task["id"]) == []

@@ -18,6 +18,7 @@ DELETE FROM threads WHERE (tenant_id, thread_id) IN (
     SELECT tenant_id, thread_id FROM threads
     WHERE context_expires_at < now() - interval '7 days' AND expires_at < now() - interval '7 days' LIMIT $1
     FOR UPDATE SKIP LOCKED)"""
+# What was under way when its tenant was deleted may have been stored a moment later, and goes whatever its age.
 # Tenant by tenant, so that the index of the lists serves here too: one more index would be paid for by every new task.
 REMOVE_TASKS: LiteralString = """
 WITH RECURSIVE holders AS (
@@ -26,10 +27,11 @@ WITH RECURSIVE holders AS (
     SELECT (SELECT t.tenant_id FROM tasks t WHERE t.tenant_id > h.tenant_id ORDER BY t.tenant_id LIMIT 1)
     FROM holders h WHERE h.tenant_id IS NOT NULL
 ), old AS (
-    SELECT o.tenant_id, o.id FROM holders h CROSS JOIN LATERAL (
+    SELECT o.tenant_id, o.id FROM holders h JOIN tenants n ON n.id = h.tenant_id CROSS JOIN LATERAL (
         SELECT t.tenant_id, t.id FROM tasks t
-        WHERE t.tenant_id = h.tenant_id AND t.status_at < now() - $2::interval
-          AND t.state IN ('succeeded', 'failed', 'rejected', 'cancelled', 'dead_letter')
+        WHERE t.tenant_id = h.tenant_id
+          AND t.status_at < CASE WHEN n.status = 'deleted' THEN 'infinity' ELSE now() - $2::interval END
+          AND (n.status = 'deleted' OR t.state IN ('succeeded', 'failed', 'rejected', 'cancelled', 'dead_letter'))
         ORDER BY t.status_at, t.id LIMIT $1
     ) o LIMIT $1
 ), events AS (
@@ -42,6 +44,8 @@ WITH RECURSIVE holders AS (
     DELETE FROM effects e USING old WHERE e.tenant_id = old.tenant_id AND e.canonical_id = old.id
 ), handed_over AS (
     DELETE FROM delegations d USING old WHERE d.tenant_id = old.tenant_id AND d.task_id = old.id
+), queued AS (
+    DELETE FROM task_queue q USING old WHERE q.task_id = old.id
 ), pushes AS (
     DELETE FROM push_configs p USING old WHERE p.tenant_id = old.tenant_id AND p.task_id = old.id
 )
