@@ -18,7 +18,7 @@ from dragoman.infra.deadlines import Deadlines
 from dragoman.infra.ids import new_id
 from dragoman.infra.telemetry import TaskMetrics
 from dragoman.services.tasks.cleanup import Cleanup
-from dragoman.services.tasks.executor import TaskExecutor
+from dragoman.services.tasks.executor import Sizes, TaskExecutor
 from dragoman.services.tasks.hub import Hub
 from dragoman.services.tasks.ports import Sessions
 from dragoman.services.tasks.runs import Desk, Runs
@@ -105,8 +105,7 @@ def build_tasks(
         served,
         store=store,
         threads=threads,
-        thread_bytes=settings.threads.max_bytes,
-        artifact_bytes=settings.tasks.max_artifact_bytes,
+        sizes=Sizes(settings.threads.max_bytes, settings.tasks.max_state_bytes, settings.tasks.max_artifact_bytes),
         metrics=metrics,
     )
     desk = Desk(

@@ -88,6 +88,7 @@ class Tasks(Section):
     max_artifact_bytes: int = Field(
         10_485_760, ge=1024, description="The most that a task may make: its artifacts, and what it says with them."
     )
+    max_state_bytes: int = Field(1_048_576, ge=1024, description="The most that a skill may keep for one task.")
     workers: Words = Field(
         default_factory=list[str],
         description="Workers of your own, each as module:name, with commas between them; see docs/delegation.md.",

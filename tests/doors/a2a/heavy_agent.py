@@ -1,5 +1,7 @@
 """An agent that makes as much as it is asked for: `progress 1000 65536` is a thousand reports of 64 KB each."""
 
+import asyncio
+
 from dragoman.kit import (
     Agent,
     Artifact,
@@ -20,6 +22,10 @@ from dragoman.kit import (
 class Heavy(SkillHandler):
     async def on_request(self, ctx: Context, content: Content) -> OnRequestResult:
         what, count, size = content.text.split()
+        if what == "together":
+            await asyncio.gather(
+                *(_show(ctx, "state", number, piece(number, int(size))) for number in range(int(count)))
+            )
         for number in range(int(count)):
             await _show(ctx, what, number, piece(number, int(size)))
         return _result(what, piece(0, int(size)))
@@ -39,6 +45,10 @@ async def _show(ctx: Context, what: str, number: int, text: str) -> None:
             await ctx.progress.artifact(Artifact.from_text("page", text))
         case "question":
             await ctx.progress.artifact(Artifact.from_text("draft", "begun"))
+        case "state":
+            await ctx.state.task().save(f"key-{number}", text)
+        case "anew":
+            await ctx.state.task().save("key", text)
         case _:
             pass
 

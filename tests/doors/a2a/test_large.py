@@ -7,7 +7,7 @@ import httpx
 import pytest
 from google.protobuf.json_format import MessageToDict
 
-from tests.backstage import resident_bytes
+from tests.backstage import resident_bytes, sql
 from tests.doors.a2a.calling import A2A, error_of, params, state, text, tool
 from tests.doors.a2a.grpc_calling import GrpcCaller, address_of, refused, said
 from tests.harness import Server
@@ -87,6 +87,22 @@ def test_what_was_shown_before_a_question_is_part_of_the_end(heavy: Server) -> N
         ("draft", [{"text": "begun"}]),
         ("end", [{"text": "ended"}]),
     ]
+
+
+@pytest.mark.parametrize("asked", ["state 3 400000", "state 1100 0", "together 20 100000", "anew 1 1048576"])
+def test_a_skill_that_keeps_more_for_its_task_than_it_may_fails(heavy: Server, asked: str) -> None:
+    task = A2A(heavy).send(text(asked))
+
+    error = error_of(task)
+    [kept] = sql(
+        heavy, "SELECT sum(octet_length(value::text)) AS n FROM task_data WHERE task_id = $1::uuid", task["id"]
+    )
+    assert (error["code"], error["details"]) == ("TASK_STATE_TOO_LARGE", {"limit_bytes": 1_048_576})
+    assert (kept["n"] or 0) <= 1_048_576
+
+
+def test_a_value_that_is_kept_anew_counts_once(heavy: Server) -> None:
+    assert state(A2A(heavy).send(text("anew 5 1000000"))) == "COMPLETED"
 
 
 @pytest.mark.parametrize("address", ["/a2a", "/a2a/rest/message:send"])

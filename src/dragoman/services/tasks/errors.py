@@ -78,6 +78,15 @@ class ArtifactTooLarge(DragomanError):
         super().__init__(f"what the task made exceeds {limit_bytes} bytes", limit_bytes=limit_bytes)
 
 
+class TaskStateTooLarge(DragomanError):
+    """A skill would keep more for its task than it may."""
+
+    kind, code = Kind.TOO_LARGE, "TASK_STATE_TOO_LARGE"
+
+    def __init__(self, *, limit_bytes: int) -> None:
+        super().__init__(f"what is kept for the task would exceed {limit_bytes} bytes", limit_bytes=limit_bytes)
+
+
 class StateTooLarge(DragomanError):
     """A conversation would hold more than it may."""
 

@@ -1,5 +1,7 @@
 """Doing the work: an operation that the message names, or a turn of the agent that is served."""
 
+import asyncio
+from dataclasses import dataclass
 from typing import Any, cast
 from uuid import UUID
 
@@ -12,11 +14,20 @@ from dragoman.errors import InvalidInput
 from dragoman.infra.ids import new_text_id
 from dragoman.infra.telemetry import TaskMetrics
 from dragoman.services.tasks.drafts import Drafts
-from dragoman.services.tasks.errors import ArtifactTooLarge, SecretsGone, StateTooLarge
+from dragoman.services.tasks.errors import ArtifactTooLarge, SecretsGone, StateTooLarge, TaskStateTooLarge
 from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.models import Json
 from dragoman.services.tasks.store import TaskStore, ThreadStore
 from dragoman.services.tasks.work import Job, Made, Outcome, Tools
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The most that a conversation holds, that a skill keeps for a task, and that a task makes."""
+
+    thread_bytes: int
+    state_bytes: int
+    artifact_bytes: int
 
 
 class TaskExecutor:
@@ -29,16 +40,14 @@ class TaskExecutor:
         *,
         store: TaskStore,
         threads: ThreadStore,
-        thread_bytes: int,
-        artifact_bytes: int,
+        sizes: Sizes,
         metrics: TaskMetrics,
     ) -> None:
         self._tools = tools
         self._agent = agent
         self._store = store
         self._threads = threads
-        self._thread_bytes = thread_bytes
-        self._artifact_bytes = artifact_bytes
+        self._sizes = sizes
         self._metrics = metrics
         # These may have a question, which is a matter for their skill.
         self._asking = frozenset(tool.name for tool in agent.tools if tool.may_ask)
@@ -86,8 +95,8 @@ class TaskExecutor:
 
         with progress_to(progress):
             made = await self._made(job, name, arguments, key=key)
-        if len(orjson.dumps(made.shown)) > self._artifact_bytes:
-            return _outcome(_too_large(self._artifact_bytes, _skill(name)), {}, job.slot)
+        if len(orjson.dumps(made.shown)) > self._sizes.artifact_bytes:
+            return _outcome(_too_large(self._sizes.artifact_bytes, _skill(name)), {}, job.slot)
         kept, shown = ([_data_artifact(name, data)] for data in (made.kept, made.shown))
         return Outcome(State.SUCCEEDED, skill=_skill(name), artifacts=kept, once=shown if shown != kept else [])
 
@@ -102,7 +111,7 @@ class TaskExecutor:
 
     async def _turn(self, job: Job, agent: kit.Agent) -> Outcome:
         content = kit.Content.model_validate({"parts": job.message["parts"]})
-        ports = _Ports(job, self._store, self._threads, self._thread_bytes, self._artifact_bytes)
+        ports = _Ports(job, self._store, self._threads, self._sizes)
         if job.resumed:
             await ports.recall()
         ctx = kit.Context(
@@ -125,8 +134,8 @@ class TaskExecutor:
         if turn.route is not None:
             self._metrics.routed(turn.route)
         drafts = ports.drafts
-        if _size(turn.result, drafts) > self._artifact_bytes:
-            turn = _too_large(self._artifact_bytes, turn.skill_id)
+        if _size(turn.result, drafts) > self._sizes.artifact_bytes:
+            turn = _too_large(self._sizes.artifact_bytes, turn.skill_id)
         return _outcome(turn, drafts, job.slot)
 
     async def _thread(self, job: Job) -> kit.Thread:
@@ -147,14 +156,12 @@ class TaskExecutor:
 class _Ports:
     """What a running skill asks of the server: values that last, and news for those who follow."""
 
-    def __init__(
-        self, job: Job, store: TaskStore, threads: ThreadStore, thread_bytes: int, artifact_bytes: int
-    ) -> None:
+    def __init__(self, job: Job, store: TaskStore, threads: ThreadStore, sizes: Sizes) -> None:
         self._job = job
         self._store = store
         self._threads = threads
-        self._thread_bytes = thread_bytes
-        self._artifact_bytes = artifact_bytes
+        self._most = sizes
+        self._saving = asyncio.Lock()
         self._chunks: dict[str, list[kit.Artifact]] = {}
         self._sizes: dict[str, int] = {}
 
@@ -180,14 +187,22 @@ class _Ports:
         return await self._threads.load(self._tenant, self._job.context_id, key)
 
     async def save(self, scope: kit.Scope, key: str, value: JsonValue) -> None:
-        """Keep the value."""
+        """Keep the value.
+
+        Raises:
+            TaskStateTooLarge, StateTooLarge: the task or the conversation would hold more than it may.
+        """
         if scope == "task":
-            await self._store.save(self._tenant, self._job.task_id, key, value)
+            # One by one: each is held against what the others came to.
+            async with self._saving:
+                kept = await self._store.save(self._tenant, self._job.task_id, key, value, self._most.state_bytes)
+            if not kept:
+                raise TaskStateTooLarge(limit_bytes=self._most.state_bytes)
             return
         await self._job.store()  # the conversation is born with its first task
-        kept = await self._threads.save(self._tenant, self._job.context_id, key, value, self._thread_bytes)
+        kept = await self._threads.save(self._tenant, self._job.context_id, key, value, self._most.thread_bytes)
         if not kept:
-            raise StateTooLarge(limit_bytes=self._thread_bytes)
+            raise StateTooLarge(limit_bytes=self._most.thread_bytes)
 
     async def remove(self, scope: kit.Scope, key: str) -> None:
         """Forget the value."""
@@ -207,8 +222,8 @@ class _Ports:
             ArtifactTooLarge: with it, the task would have made more than it may.
         """
         size = artifact.size_bytes + (self._sizes.get(artifact.name, 0) if append else 0)
-        if size + sum(self._sizes.values()) - self._sizes.get(artifact.name, 0) > self._artifact_bytes:
-            raise ArtifactTooLarge(limit_bytes=self._artifact_bytes)
+        if size + sum(self._sizes.values()) - self._sizes.get(artifact.name, 0) > self._most.artifact_bytes:
+            raise ArtifactTooLarge(limit_bytes=self._most.artifact_bytes)
         self._sizes[artifact.name] = size
         chunks = self._chunks.setdefault(artifact.name, [])
         if not append:

@@ -169,8 +169,13 @@ DROP_SESSION: LiteralString = """
 UPDATE threads SET session_data = session_data - $3 WHERE tenant_id = $1 AND thread_id = $2"""
 
 LOAD_DATA: LiteralString = "SELECT value FROM task_data WHERE tenant_id = $1 AND task_id = $2 AND key = $3"
+# A value weighs as much as its text and its name, and its row too: many that are empty are much all the same.
 SAVE_DATA: LiteralString = """
-INSERT INTO task_data (tenant_id, task_id, key, value) VALUES ($1, $2, $3, $4)
+INSERT INTO task_data (tenant_id, task_id, key, value)
+SELECT $1, $2, $3::text, $4::jsonb
+WHERE octet_length($4::jsonb::text) + octet_length($3::text) + 1024 + (
+    SELECT coalesce(sum(octet_length(d.value::text) + octet_length(d.key) + 1024), 0) FROM task_data d
+    WHERE d.tenant_id = $1 AND d.task_id = $2 AND d.key <> $3::text) <= $5
 ON CONFLICT (tenant_id, task_id, key) DO UPDATE SET value = excluded.value"""
 DROP_DATA: LiteralString = "DELETE FROM task_data WHERE tenant_id = $1 AND task_id = $2 AND key = $3"
 
@@ -421,9 +426,9 @@ class TaskStore:
         row = await self._db.find(Scope(tenant), LOAD_DATA, tenant, task_id, key)
         return row["value"] if row else None
 
-    async def save(self, tenant: UUID, task_id: UUID, key: str, value: Any) -> None:
-        """Keep a value for the task's skill."""
-        await self._db.execute(Scope(tenant), SAVE_DATA, tenant, task_id, key, value)
+    async def save(self, tenant: UUID, task_id: UUID, key: str, value: Any, limit_bytes: int) -> bool:
+        """Keep a value for the task's skill; False when that would be too much. To be called one by one for a task."""
+        return await self._db.execute(Scope(tenant), SAVE_DATA, tenant, task_id, key, value, limit_bytes) > 0
 
     async def remove(self, tenant: UUID, task_id: UUID, key: str) -> None:
         """Forget a value."""
