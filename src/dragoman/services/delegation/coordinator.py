@@ -22,7 +22,9 @@ from dragoman.services.tasks.store import Change, CoreStore
 from dragoman.services.tasks.writer import TaskWriter
 
 _LOG = structlog.get_logger(__name__)
-_BATCH = 500
+_LEAST, _MOST = 16, 500
+# So long may the loop be busy with what was claimed at once: leases, requests and streams wait for as long.
+_SLICE_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class Coordinator:
         self._running: dict[UUID, tuple[asyncio.Task[None], Attempt]] = {}
         self._slots: dict[str, asyncio.Semaphore] = {}
         self._poked = asyncio.Event()
+        self._batch = _MOST // 2
         self.moves: Grouped[tuple[Move, Line], int | None] = Grouped(self._move)
 
     def poke(self) -> None:
@@ -104,6 +107,7 @@ class Coordinator:
             work.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         await self.moves.close()
+        await self._bench.ledger.close()
         await self._post.core.release(self._post.worker)
 
     def cancel(self, task_id: UUID) -> None:
@@ -138,10 +142,12 @@ class Coordinator:
             attempt = attempts[one.task.id] = Attempt(self._bench, one, gate=self._slot)
             return await attempt.assigned()
 
-        claimed = await self._store.claim(self._post.worker, min(room, _BATCH), left=left, assign=assign)
+        claimed = await self._store.claim(self._post.worker, min(room, self._batch), left=left, assign=assign)
+        if not claimed:
+            return 0
+        if left:
+            _LOG.warning("delegation.taken_over", tasks=len(claimed), first=str(claimed[0].task.id))
         for one in claimed:
-            if left:
-                _LOG.warning("delegation.taken_over", task_id=str(one.task.id), attempt=one.task.attempt)
             if (before := self._running.get(one.task.id)) is not None:  # this process had lost its own lease
                 before[0].cancel()
             attempt = attempts[one.task.id]
@@ -149,7 +155,19 @@ class Coordinator:
             self._running[one.task.id] = work, attempt
             work.add_done_callback(lambda done, task_id=one.task.id: self._ended(task_id, done))
             self._post.hub.happened(one.task.id)
+        await self._paced(len(claimed))
         return len(claimed)
+
+    async def _paced(self, begun: int) -> None:
+        """Let what was claimed begin, and claim as many at once as this machine can begin in a moment."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        await asyncio.sleep(0)
+        took_s = loop.time() - began
+        if took_s > _SLICE_S:
+            self._batch = max(_LEAST, self._batch // 2)
+        elif begun == self._batch and took_s < _SLICE_S / 2:
+            self._batch = min(_MOST, self._batch * 2)
 
     async def _keep_leases(self) -> None:
         running = list(self._running)

@@ -156,7 +156,7 @@ class Steering:
         if (effect := given.effect) is not None and effect.done:
             await self._effects.settle_by_hand(caller.tenant, run.canonical, effect.step, effect.outcome)
         elif effect is not None:
-            await self._effects.withdraw(caller.tenant, run.canonical, effect.step)
+            await self._effects.withdraw_by_hand(caller.tenant, run.canonical, effect.step)
         reason = f"answered by {caller.subject}"
         line = self._line(caller, "task.provide_input", run, reason)
         said = given.model_dump(mode="json", include={"input", "effect"}, exclude_none=True)

@@ -26,6 +26,9 @@ FROM json_to_recordset($1::text::json) AS g (tenant uuid, canonical uuid, step t
 WHERE e.tenant_id = g.tenant AND e.canonical_id = g.canonical AND e.step = g.step
   AND e.digest = decode(g.digest, 'hex') AND e.outcome IS NULL"""
 WITHDRAW: LiteralString = """
+DELETE FROM effects WHERE tenant_id = $1 AND canonical_id = $2 AND step = $3 AND digest = $4 AND attempt = $5
+  AND outcome IS NULL"""
+WITHDRAW_BY_HAND: LiteralString = """
 DELETE FROM effects WHERE tenant_id = $1 AND canonical_id = $2 AND step = $3 AND outcome IS NULL"""
 SETTLE_BY_HAND: LiteralString = """
 UPDATE effects SET outcome = $4, settled_at = now()
@@ -75,9 +78,14 @@ class EffectStore:
         await self._db.execute(self._scope, SETTLE, document(given))
         return [None] * len(outcomes)
 
-    async def withdraw(self, tenant: UUID, canonical: UUID, step: str) -> None:
-        """It is known that it was not done."""
-        await self._db.execute(self._scope, WITHDRAW, tenant, canonical, step)
+    async def withdraw(self, intent: Intent) -> None:
+        """The attempt that meant to knows that it did not, and no other has meant to since."""
+        given = intent.tenant, intent.canonical, intent.step, intent.digest, intent.attempt
+        await self._db.execute(self._scope, WITHDRAW, *given)
+
+    async def withdraw_by_hand(self, tenant: UUID, canonical: UUID, step: str) -> None:
+        """A person says that it was not done."""
+        await self._db.execute(self._scope, WITHDRAW_BY_HAND, tenant, canonical, step)
 
     async def settle_by_hand(self, tenant: UUID, canonical: UUID, step: str, outcome: Json) -> None:
         """A person says that it was done, and what came of it."""

@@ -34,6 +34,10 @@ class Grouped(Generic[W, R]):
         Raises:
             DragomanError: it could not be done.
         """
+        return await self.begin(item)
+
+    def begin(self, item: W) -> asyncio.Future[R]:
+        """What the call will give for this item, which is handed on whoever stops waiting for it."""
         done: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, done))
         if self._free:
@@ -42,7 +46,7 @@ class Grouped(Generic[W, R]):
             task = asyncio.create_task(self._drain(), context=Context())
             self._running.add(task)
             task.add_done_callback(self._running.discard)
-        return await done
+        return done
 
     async def close(self) -> None:
         """Wait until everything is done."""

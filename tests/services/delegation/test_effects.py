@@ -1,0 +1,167 @@
+"""What is known of a side effect is written down, even when whoever caused it is stopped at that very moment."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+
+from dragoman.infra.db import CORE_ROLE, Database, migrate
+from dragoman.services.delegation.effects import Ledger, TaskEffects
+from dragoman.services.delegation.errors import EffectUnknown
+from dragoman.services.delegation.store_effects import EffectStore
+from tests.backstage import database_url
+from tests.harness import Server
+from tests.infra.databases import new_database
+
+pytestmark = pytest.mark.anyio
+TENANT = uuid4()
+RUNNING = """
+INSERT INTO tasks (tenant_id, id, context_id, owner, skill, state, metadata, caller, seq, attempt)
+VALUES ($1, $2, 'c', 'ada', 'task', 'in_progress', '{}', '{}', 1, 1)"""
+BLOCKED = "FROM pg_locks WHERE NOT granted AND relation = 'effects'::regclass"
+
+
+@pytest.fixture(scope="module")
+def url(server: Server) -> Iterator[str]:
+    """A database of its own, with our schema to come."""
+    with new_database(database_url(server)) as made:
+        asyncio.run(migrate(made))
+        yield made
+
+
+@pytest.fixture
+async def sql(url: str) -> AsyncIterator[asyncpg.Connection]:
+    """A connection past every lock."""
+    opened = await asyncpg.connect(url)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def ledger(url: str) -> AsyncIterator[Ledger]:
+    """The ledger of one process."""
+    db = Database(url, role=CORE_ROLE, size=4)
+    made = Ledger(EffectStore(db), rest_s=0.01)
+    yield made
+    await made.close()
+    await db.stop()
+
+
+class Sender:
+    """Sends, and counts how often."""
+
+    def __init__(self, ledger: Ledger, task_id: UUID) -> None:
+        self._ledger = ledger
+        self.task_id = task_id
+        self.sent = 0
+        self.begun = asyncio.Event()
+        self.may_end = asyncio.Event()
+
+    async def attempt(self, number: int) -> dict[str, Any]:
+        """One attempt at sending."""
+        effects = TaskEffects(self._ledger, TENANT, self.task_id, self.task_id, number)
+        return await effects.once("send", {"to": "ada"}, self._send)
+
+    async def _send(self, key: str) -> dict[str, Any]:
+        self.sent += 1
+        self.begun.set()
+        await self.may_end.wait()
+        return {"key": key}
+
+
+@pytest.fixture
+async def sender(ledger: Ledger, sql: asyncpg.Connection) -> Sender:
+    """Of a task that is in its first attempt."""
+    task_id = uuid4()
+    await sql.execute(RUNNING, TENANT, task_id)
+    return Sender(ledger, task_id)
+
+
+@asynccontextmanager
+async def closed_book(sql: asyncpg.Connection) -> AsyncGenerator[None]:
+    """Nobody can write to the ledger in here."""
+    async with sql.transaction():
+        await sql.execute("LOCK TABLE effects IN EXCLUSIVE MODE")
+        yield
+
+
+async def stopped(work: asyncio.Task[Any]) -> None:
+    """Stop it, and wait until it has."""
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+
+
+async def waits_for_the_book(sql: asyncpg.Connection) -> None:
+    """Until somebody wants to write to the ledger and cannot."""
+    async with asyncio.timeout(20):
+        while not await sql.fetch(f"SELECT 1 {BLOCKED}"):  # noqa: ASYNC110 - it is another's lock
+            await asyncio.sleep(0.01)
+
+
+async def next_attempt(sql: asyncpg.Connection, sender: Sender, ledger: Ledger) -> dict[str, Any]:
+    """What a second attempt gets."""
+    await ledger.close()
+    await sql.execute("UPDATE tasks SET attempt = 2 WHERE tenant_id = $1 AND id = $2", TENANT, sender.task_id)
+    return await sender.attempt(2)
+
+
+async def test_an_effect_that_was_had_is_known_though_its_attempt_was_stopped(
+    sender: Sender, sql: asyncpg.Connection, ledger: Ledger
+) -> None:
+    work = asyncio.create_task(sender.attempt(1))
+    await sender.begun.wait()
+    async with closed_book(sql):
+        sender.may_end.set()
+        await waits_for_the_book(sql)
+        await stopped(work)
+
+    outcome = await next_attempt(sql, sender, ledger)
+
+    assert outcome["key"].startswith(str(sender.task_id))
+    assert sender.sent == 1
+
+
+async def test_an_effect_that_was_not_begun_is_had_by_the_next_attempt(
+    sender: Sender, sql: asyncpg.Connection, ledger: Ledger
+) -> None:
+    sender.may_end.set()
+    async with closed_book(sql):
+        work = asyncio.create_task(sender.attempt(1))
+        await waits_for_the_book(sql)
+        await stopped(work)
+
+    await next_attempt(sql, sender, ledger)
+
+    assert sender.sent == 1
+
+
+async def test_an_effect_whose_attempt_was_stopped_in_its_midst_is_for_a_person_to_judge(
+    sender: Sender, sql: asyncpg.Connection, ledger: Ledger
+) -> None:
+    work = asyncio.create_task(sender.attempt(1))
+    await sender.begun.wait()
+    await stopped(work)
+
+    with pytest.raises(EffectUnknown):
+        await next_attempt(sql, sender, ledger)
+    assert sender.sent == 1
+
+
+async def test_an_outcome_is_written_once_the_database_is_back(
+    sender: Sender, sql: asyncpg.Connection, ledger: Ledger
+) -> None:
+    work = asyncio.create_task(sender.attempt(1))
+    await sender.begun.wait()
+    async with closed_book(sql):
+        sender.may_end.set()
+        await waits_for_the_book(sql)
+        await sql.execute(f"SELECT pg_terminate_backend(pid) {BLOCKED}")
+
+    assert (await work)["key"]
+    assert (await next_attempt(sql, sender, ledger)) == await work
+    assert sender.sent == 1
