@@ -12,7 +12,7 @@ from dragoman.doors.a2a.calls import Call
 from dragoman.doors.a2a.errors import ParseFailed
 from dragoman.doors.a2a.negotiation import VERSION, negotiate_extensions, negotiate_version
 from dragoman.errors import InvalidInput, Unauthenticated
-from dragoman.infra.edge import AsgiScope, Receive, base_url
+from dragoman.infra.edge import AsgiScope, Receive, base_url, read_body
 
 Headers = list[tuple[bytes, bytes]]
 Json = dict[str, Any]
@@ -88,15 +88,7 @@ class Request:
         Raises:
             InvalidInput: the client went away in the middle.
         """
-        message = await self.receive()
-        body: bytes = message.get("body", b"")
-        pieces = [body]
-        while message.get("more_body", False):
-            message = await self.receive()
-            if message["type"] == "http.disconnect":
-                raise InvalidInput.of("body", "ended before it was complete")
-            pieces.append(message.get("body", b""))
-        return body if len(pieces) == 1 else b"".join(pieces)
+        return await read_body(self.receive)
 
     def parse(self, body: bytes) -> Any:
         """The JSON of a body.

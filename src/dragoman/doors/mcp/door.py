@@ -16,12 +16,11 @@ from dragoman.errors import (
     DragomanError,
     ExtraMissing,
     Forbidden,
-    InvalidInput,
     MethodNotAllowed,
     Unauthenticated,
     UnsupportedMedia,
 )
-from dragoman.infra.edge import STATUS, AsgiScope, Receive, Resource, Send, base_url
+from dragoman.infra.edge import STATUS, AsgiScope, Receive, Resource, Send, base_url, read_body
 from dragoman.operations import AnyOperation, Passage, RateClass
 from dragoman.services.tasks.operations import CANCEL_TASK, GET_TASK, SEND_MESSAGE
 
@@ -71,7 +70,7 @@ class McpDoor:
         media_type = request.headers.get(b"content-type", "")
         if media_type.partition(";")[0].strip().lower() != "application/json":
             raise UnsupportedMedia(media_type[:100], expected="application/json")
-        body = await _read(receive)
+        body = await read_body(receive)
         message = read_object(body)
         try:
             breakable = await self._enter(message, _require(request.caller))
@@ -139,17 +138,6 @@ class McpDoor:
             headers.append((b"www-authenticate", b'Bearer error="insufficient_scope", ' + challenge))
         await send({"type": "http.response.start", "status": STATUS[error.kind][0], "headers": headers})
         await send({"type": "http.response.body", "body": body})
-
-
-async def _read(receive: Receive) -> bytes:
-    pieces: list[bytes] = []
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise InvalidInput.of("body", "ended before it was complete")
-        pieces.append(message.get("body", b""))
-        if not message.get("more_body", False):
-            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def _replay(body: bytes, then: Receive) -> Receive:

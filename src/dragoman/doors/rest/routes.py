@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from dragoman.addresses import Binding
-from dragoman.context import Caller, RequestContext, current_request
-from dragoman.doors.rest.wire import read_body, read_etag, read_json, read_query, reply
-from dragoman.errors import DragomanError, InvalidInput, MethodNotAllowed, NotFound, Unauthenticated
+from dragoman.context import Caller, RequestContext
+from dragoman.doors.rest.wire import read_etag, read_json, read_query, reply
+from dragoman.errors import InvalidInput, MethodNotAllowed, NotFound, Unauthenticated
 from dragoman.gate import Gate
-from dragoman.infra.edge import AsgiScope, Receive, Send, problem
+from dragoman.infra.edge import Answer, AsgiScope, Receive, Send, exchange, read_body
 
 
 class RestDoor:
@@ -25,18 +25,9 @@ class RestDoor:
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        request = current_request() or RequestContext(id="", door="rest")
-        request.door = "rest"
-        try:
-            status, headers, body = await self._answer(scope, receive, request)
-        except DragomanError as error:
-            status, headers, body = problem(error, request.id)
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        await exchange("rest", self._answer, scope, receive, send)
 
-    async def _answer(
-        self, scope: AsgiScope, receive: Receive, request: RequestContext
-    ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    async def _answer(self, scope: AsgiScope, receive: Receive, request: RequestContext) -> Answer:
         # An encoded slash is part of a name and no separator, or a proxy that guards a path could be led around it.
         if b"%2f" in scope["raw_path"].lower():
             raise NotFound("path", scope["path"][:200])

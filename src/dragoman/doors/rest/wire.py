@@ -12,27 +12,10 @@ from pydantic_core import from_json
 from dragoman.addresses import Binding
 from dragoman.arguments import MOST_FIELDS, check_values, invalid, read_arguments
 from dragoman.errors import InvalidInput, UnsupportedMedia
-from dragoman.infra.edge import Receive
 from dragoman.operations import Page
 
 M = TypeVar("M", bound=BaseModel)
 Headers = list[tuple[bytes, bytes]]
-
-
-async def read_body(receive: Receive) -> bytes:
-    """The whole body; the edge has capped it.
-
-    Raises:
-        InvalidInput: the client went away in the middle; what came so far must not be taken for all.
-    """
-    pieces: list[bytes] = []
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise InvalidInput.of("body", "ended before it was complete")
-        pieces.append(message.get("body", b""))
-        if not message.get("more_body", False):
-            return b"".join(pieces)
 
 
 def read_query(model: type[M], query: bytes, path: Mapping[str, str]) -> M:

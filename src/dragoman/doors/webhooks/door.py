@@ -11,9 +11,9 @@ from uuid import UUID
 
 import orjson
 
-from dragoman.context import RequestContext, current_request
-from dragoman.errors import DragomanError, InvalidInput, MethodNotAllowed, NotFound, Unauthenticated
-from dragoman.infra.edge import AsgiScope, Receive, Send, problem
+from dragoman.context import RequestContext
+from dragoman.errors import MethodNotAllowed, NotFound, Unauthenticated
+from dragoman.infra.edge import Answer, AsgiScope, Receive, Send, exchange, read_body
 from dragoman.infra.telemetry import SecurityEvents
 
 PREFIX: Final = "/api/webhooks/"
@@ -54,18 +54,9 @@ class WebhookDoor:
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        request = current_request() or RequestContext(id="", door="webhooks")
-        request.door = "webhooks"
-        try:
-            status, headers, body = await self._answer(scope, receive, request)
-        except DragomanError as error:
-            status, headers, body = problem(error, request.id)
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        await exchange("webhooks", self._answer, scope, receive, send)
 
-    async def _answer(
-        self, scope: AsgiScope, receive: Receive, request: RequestContext
-    ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    async def _answer(self, scope: AsgiScope, receive: Receive, request: RequestContext) -> Answer:
         provider, _, configuration = scope["path"].removeprefix(PREFIX).partition("/")
         receiver = self._receivers.get(provider)
         if receiver is None:
@@ -76,7 +67,7 @@ class WebhookDoor:
         asked = parse_qs(scope["query_string"].decode("latin-1"))
         configuration = configuration or asked.get("configuration_id", [""])[0]
         headers = {name.decode("latin-1"): value for name, value in request.headers.items()}
-        body = await _whole(receive)
+        body = await read_body(receive)
         try:
             receipt = await receiver.receive(provider, configuration, headers, body)
         except Unauthenticated as error:
@@ -88,14 +79,3 @@ class WebhookDoor:
             "meta": {"requestId": request.id, "timestamp": datetime.now(UTC).isoformat()},
         }
         return 202, [(b"content-type", b"application/json")], orjson.dumps(told)
-
-
-async def _whole(receive: Receive) -> bytes:
-    pieces: list[bytes] = []
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise InvalidInput.of("body", "ended before it was complete")
-        pieces.append(message.get("body", b""))
-        if not message.get("more_body", False):
-            return b"".join(pieces)

@@ -4,10 +4,12 @@ from dragoman.infra.edge.address import base_url
 from dragoman.infra.edge.challenge import Resource
 from dragoman.infra.edge.cors import Cors
 from dragoman.infra.edge.edge import AsgiApp, AsgiScope, Edge, EdgeRules, Receive, Send
+from dragoman.infra.edge.exchange import Answer, exchange, read_body
 from dragoman.infra.edge.problem import STATUS, problem
 
 __all__ = [
     "STATUS",
+    "Answer",
     "AsgiApp",
     "AsgiScope",
     "Cors",
@@ -17,5 +19,7 @@ __all__ = [
     "Resource",
     "Send",
     "base_url",
+    "exchange",
     "problem",
+    "read_body",
 ]

@@ -34,6 +34,7 @@ from dragoman.services.tasks.runs import caller_of, said_by_agent
 
 _LOG = structlog.get_logger(__name__)
 NEVER = "infinity"
+WAITS_FOR_APPROVAL = "waits for approval"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ class Attempt:
             )
             governance = judgment.snapshot
             if judgment.waits_for:
-                return self._parked("waits for approval", governance, waits_for=list(judgment.waits_for))
+                return self._parked(WAITS_FOR_APPROVAL, governance, waits_for=list(judgment.waits_for))
             performed = await self._perform(route, envelope, given, governance)
         except Superseded:
             raise
@@ -189,12 +190,11 @@ class Attempt:
         waits_for: list[str] | None = None,
         question: DragomanError | None = None,
     ) -> tuple[Move, Line]:
-        asked: Json = {"question": why, **({"details": question.details} if question else {"approvals": waits_for})}
-        parts: list[Json] = [{"kind": "text", "text": why}, {"kind": "data", "data": asked}]
+        about: Json = {"details": question.details} if question else {"approvals": waits_for}
+        asked, message = asking(self._bench.new_id, why, about)
         move = self._move(State.INPUT_REQUIRED, governance, reason=why, run_at=self._claimed.deadline or NEVER)
         move.waits_for, move.slot = waits_for, {"value": asked}
-        move.message = said_by_agent(self._bench.new_id, parts)
-        move.events[-1]["message"] = move.message
+        move.message = move.events[-1]["message"] = message
         return move, self._record("task.park", Recorded.DONE, reason=why)
 
     def _later(self, rest_s: float) -> datetime:
@@ -256,6 +256,13 @@ class Attempt:
             details=details,
         )
         return self._bench.trail.write(self.caller, entry)
+
+
+def asking(new_id: Callable[[], UUID], question: str, about: Json) -> tuple[Json, Json]:
+    """What a task that waits asks for, as data, and the message that says so."""
+    asked: Json = {"question": question, **about}
+    parts: list[Json] = [{"kind": "text", "text": question}, {"kind": "data", "data": asked}]
+    return asked, said_by_agent(new_id, parts)
 
 
 def result_artifacts(action: str, performed: Performed, governance: Json) -> list[Json]:

@@ -11,7 +11,7 @@ from dragoman.errors import IdempotencyConflict
 from dragoman.infra.db import check_key
 from dragoman.services.audit.models import Outcome
 from dragoman.services.audit.trail import AuditTrail, Entry, Line
-from dragoman.services.delegation.attempts import NEVER, read_input, result_artifacts
+from dragoman.services.delegation.attempts import NEVER, WAITS_FOR_APPROVAL, asking, read_input, result_artifacts
 from dragoman.services.delegation.envelope import ActorType, Envelope
 from dragoman.services.delegation.errors import ActorMismatch, CapabilityNotFound, DeadlinePassed
 from dragoman.services.delegation.models import Origin
@@ -23,7 +23,7 @@ from dragoman.services.delegation.store_read import TaskViews
 from dragoman.services.delegation.workers import Json, Performed
 from dragoman.services.tasks.grouped import Grouped
 from dragoman.services.tasks.lifecycle import State
-from dragoman.services.tasks.runs import caller_json, said_by_agent
+from dragoman.services.tasks.runs import caller_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +148,11 @@ class Submissions:
         return accepted
 
     def _park(self, accepted: Accepted, judgment: Judgment) -> None:
-        asked: Json = {"question": "waits for approval", "approvals": list(judgment.waits_for)}
-        parts: list[Json] = [{"kind": "text", "text": "waits for approval"}, {"kind": "data", "data": asked}]
-        accepted.message = said_by_agent(self._entrance.new_id, parts)
-        accepted.state, accepted.waits_for = State.INPUT_REQUIRED.value, list(judgment.waits_for)
+        waits_for = list(judgment.waits_for)
+        _, accepted.message = asking(self._entrance.new_id, WAITS_FOR_APPROVAL, {"approvals": waits_for})
+        accepted.state, accepted.waits_for = State.INPUT_REQUIRED.value, waits_for
         accepted.run_at = accepted.deadline or NEVER
-        event = {"kind": "status", "from": "validated", "to": "input_required", "reason": "waits for approval"}
+        event = {"kind": "status", "from": "validated", "to": "input_required", "reason": WAITS_FOR_APPROVAL}
         accepted.events.append({**event, "message": accepted.message})
 
     async def _look_up(self, asked: Sequence[tuple[UUID, str, str]]) -> Sequence[tuple[UUID, bytes] | None]:
