@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from dragoman.context import Caller, PrincipalType, Role, current_request
-from dragoman.errors import IdempotencyConflict
+from dragoman.errors import DragomanError, IdempotencyConflict
 from dragoman.infra.db import check_key
 from dragoman.services.audit.models import Outcome
 from dragoman.services.audit.trail import AuditTrail, Entry, Line
@@ -58,9 +58,13 @@ class Submissions:
         check_actor(caller, envelope)
         check_key(envelope.idempotency_key)
         digest = envelope.digest()
-        if not envelope.request.dry_run and (earlier := await self._find(caller, envelope, digest)) is not None:
+        # Most are new, and storing one says whether its key was free: only what a guard refuses is looked for first.
+        try:
+            route, judgment = await self._judge(caller, envelope)
+        except DragomanError:
+            if envelope.request.dry_run or (earlier := await self._find(caller, envelope, digest)) is None:
+                raise
             return earlier, None
-        route, judgment = await self._judge(caller, envelope)
         accepted = self._accept(caller, envelope, route, judgment, digest, origin)
         details = {"action": envelope.action, "actor": envelope.actor.id, "matter": envelope.matter.id}
         entry = Entry(
