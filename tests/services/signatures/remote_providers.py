@@ -33,14 +33,15 @@ class Refusal(Exception):
 class RemoteProvider:
     """What both have: envelopes, and a list of what they were asked to do.
 
-    With `loses_answers` everything is done and nothing is answered, as when a line breaks; with `hangs` the answer to
-    what is done waits, and `reached` tells that it does.
+    With `loses_answers` everything is done and nothing is answered, as when a line breaks, or only where something was
+    changed; with `hangs` the answer to what is done waits, and `reached` tells that it does.
     """
 
     url: str = ""
     envelopes: dict[str, Json] = field(default_factory=dict[str, Json])
     done: list[str] = field(default_factory=list[str])
     loses_answers: bool = False
+    loses_answers_to_changes: bool = False
     hangs: bool = False
     reached: threading.Event = field(default_factory=threading.Event)
     released: threading.Event = field(default_factory=threading.Event)
@@ -227,10 +228,11 @@ def serving(provider: RemoteProvider) -> Generator[None]:
                 status = 200
             except Refusal as refusal:
                 status, said = refusal.status, refusal.body
-            if provider.hangs and provider.done:
+            changes = self.command != "GET"
+            if hung := provider.hangs and changes:
                 provider.reached.set()
                 provider.released.wait()
-            if provider.loses_answers or provider.hangs:
+            if hung or provider.loses_answers or (provider.loses_answers_to_changes and changes):
                 self.close_connection = True
                 return
             content = said if isinstance(said, bytes) else json.dumps(said).encode()

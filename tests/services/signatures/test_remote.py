@@ -31,6 +31,10 @@ Json = dict[str, Any]
 OUTSIDE = {"DRAGOMAN_OUTBOUND__ALLOW": "127.0.0.1"}
 COMPLETED = {"docusign": ("envelope-completed", "completed"), "documenso": ("DOCUMENT_COMPLETED", "COMPLETED")}
 OPENED = {"docusign": ("envelope-delivered", "delivered"), "documenso": ("DOCUMENT_OPENED", "PENDING")}
+VOIDED = {
+    ("docusign", True): "voided", ("docusign", False): "recycle",
+    ("documenso", True): "cancel", ("documenso", False): "delete",
+}  # fmt: skip
 SENT = {"docusign": "sent", "documenso": "distribute"}
 
 
@@ -135,6 +139,47 @@ def test_a_worker_that_dies_between_intent_and_outcome_sends_nothing_twice(accou
 
     assert account.remote.done == ["create", SENT[account.name]]
     assert (sent["status"], len(account.remote.envelopes)) == ("sent", 1)
+
+
+@pytest.mark.parametrize("out", [True, False])
+@pytest.mark.parametrize("lost", ["the outcome", "the answer"])
+def test_a_worker_that_dies_while_it_voids_finds_it_voided(account: Account, lost: str, *, out: bool) -> None:
+    """A draft is removed at the provider, which then knows nothing of it: that is what voided looks like there."""
+    document, task, ledger = account.shop.document(), uuid4(), Ledger()
+    draft = account.shop.request(document, "ada@example.com", provider=account.name)
+    if out:
+        account.shop.send(draft)
+    resource = {"type": "signature", "id": draft["signature_id"]}
+    account.remote.done.clear()
+
+    def void() -> Json:
+        given = {"reason": "not needed"}
+        return account.shop.perform("signature.void", resource, given, task=task, ledger=ledger).output
+
+    ledger.crashes = lost == "the outcome"
+    account.remote.loses_answers_to_changes = lost == "the answer"
+    with pytest.raises((Crashed, UpstreamUnavailable)):
+        void()
+    account.remote.loses_answers_to_changes = False
+    between = account.shown(draft)["status"]
+    voided = void()
+
+    assert account.remote.done == [VOIDED[account.name, out]]
+    assert (between, voided["status"]) == ("sent" if out else "created", "voided")
+    [last] = [step for step in account.shown(draft)["history"] if step["status"] == "voided"]
+    assert (last["reason"], last["task_id"]) == ("not needed", str(task))
+
+
+def test_a_request_that_a_provider_does_not_know_is_not_taken_for_voided(account: Account) -> None:
+    """Only a draft that we meant to remove ourselves may be gone."""
+    draft = account.draft()
+    account.shop.send(draft)
+    account.remote.envelopes.clear()
+
+    with pytest.raises(ProviderRefused):
+        account.perform("void", draft, reason="not needed")
+
+    assert account.shown(draft)["status"] == "sent"
 
 
 def test_a_webhook_completes_a_request_and_the_signed_document_is_fetched(account: Account) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -224,6 +224,22 @@ def test_an_organisation_seals_what_it_sends_once_however_often_its_worker_dies(
     assert (report["verdict"], [one["signer"] for one in report["signatures"]]) == ("valid", [shop.tenant])
     record = json.loads(details["evidence"][0]["record"])
     assert record["certificate_sha256"] == report["signatures"][0]["certificate_sha256"]
+
+
+def test_a_request_is_voided_once_when_its_worker_dies_before_that_is_recorded(shop: Workshop) -> None:
+    draft = shop.request(shop.document(), "ada@example.com")
+    shop.send(draft)
+    ledger, task, resource = Ledger(), uuid4(), {"type": "signature", "id": draft["signature_id"]}
+    ledger.crashes = True
+    with pytest.raises(Crashed):
+        shop.perform("signature.void", resource, {"reason": "not needed"}, task=task, ledger=ledger)
+    between = shown(shop, draft)["status"]
+
+    voided = shop.perform("signature.void", resource, {"reason": "not needed"}, task=task, ledger=ledger).output
+
+    assert (between, voided["status"]) == ("sent", "voided")
+    assert [step["status"] for step in shown(shop, draft)["history"]] == ["created", "sent", "voided"]
+    assert refusal(shop, draft, "ada")[1] == "SIGNATURE_STATE"
 
 
 def test_a_request_is_sent_by_one_task_alone_and_not_after_it_was_voided(shop: Workshop) -> None:

@@ -119,25 +119,57 @@ def test_a_contract_is_drafted_approved_sent_signed_and_executed(outgoing: Serve
     assert "olga" in record
 
 
+def configure(boss: httpx.Client, remote: DocumensoServer) -> None:
+    """Let the tenant sign by this provider."""
+    given = {"provider": "documenso", "base_url": f"{remote.url}/api/v2", "credential": {"access_token": TOKEN}}
+    done(boss.post("/api/signing-providers", json=given))
+
+
+def ended_after_a_kill(server: Server, remote: DocumensoServer, task_id: str) -> Json:
+    """What another process makes of the task of one that died while the provider was about to answer."""
+    server.stop(signal.SIGKILL)
+    remote.hangs = False
+    remote.released.set()
+    server.start()
+    with server.client(server.token()) as again:
+        return ended(again, task_id)
+
+
+@pytest.mark.parametrize("out", [True, False])
+def test_a_server_that_is_killed_while_a_provider_voids_finds_it_voided(outgoing: Server, *, out: bool) -> None:
+    """The provider has done it, and our record of it is made by the next process."""
+    remote = DocumensoServer()
+    olga_token = outgoing.token(user="olga", role="operator")
+    with serving(remote), outgoing.client(outgoing.token()) as boss, outgoing.client(olga_token) as olga:
+        configure(boss, remote)
+        given = {"signers": SIGNERS, "provider": "documenso"}
+        made = envelope("signature.prepare", given, resource=about(kept(boss)))
+        draft = ended(boss, done(boss.post("/api/tasks", json=made))["task_id"])["result"]
+        resource = {"type": "signature", "id": draft["signature_id"]}
+        if out:
+            sending = approved(boss, olga, envelope("signature.send", resource=resource))
+            ended(boss, done(boss.post("/api/tasks", json=sending))["task_id"])
+        voiding = approved(boss, olga, envelope("signature.void", {"reason": "not needed"}, resource=resource))
+        remote.done.clear()
+        remote.hangs = True
+        task_id = done(boss.post("/api/tasks", json=voiding))["task_id"]
+        assert remote.reached.wait(30)
+
+        task = ended_after_a_kill(outgoing, remote, task_id)
+    assert (task["state"], task["result"]["status"]) == ("succeeded", "voided")
+    assert remote.done == ["cancel" if out else "delete"]
+
+
 def test_a_server_that_is_killed_while_a_provider_works_has_it_done_once(outgoing: Server) -> None:
     """The intent is kept, the answer never came: the next process looks the request up by our key."""
     remote = DocumensoServer(hangs=True)
     with serving(remote), outgoing.client(outgoing.token()) as boss:
-        configured = {
-            "provider": "documenso", "base_url": f"{remote.url}/api/v2", "credential": {"access_token": TOKEN},
-        }  # fmt: skip
-        done(boss.post("/api/signing-providers", json=configured))
+        configure(boss, remote)
         given = {"signers": SIGNERS, "provider": "documenso"}
         made = envelope("signature.prepare", given, resource=about(kept(boss)))
         task_id = done(boss.post("/api/tasks", json=made))["task_id"]
         assert remote.reached.wait(30)
 
-        outgoing.stop(signal.SIGKILL)
-        remote.hangs = False
-        remote.released.set()
-        outgoing.start()
-
-        with outgoing.client(outgoing.token()) as again:
-            task = ended(again, task_id)
+        task = ended_after_a_kill(outgoing, remote, task_id)
     assert (task["state"], remote.done, len(remote.envelopes)) == ("succeeded", ["create"], 1)
     assert task["result"]["status"] == "created"

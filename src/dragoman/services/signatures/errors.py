@@ -57,10 +57,11 @@ class NotYourTurn(Conflict):
 
 
 class ProviderRefused(DragomanError):
-    """The provider was reached and said no; trying again will not help."""
+    """The provider was reached and said no; trying again will not help. `unknown` when it knows no such request."""
 
     kind, code = Kind.CONFLICT, "SIGNATURE_REFUSED"
 
     def __init__(self, provider: str, status: int, words: dict[str, Any]) -> None:
         said = str(words.get("message") or f"HTTP {status}")
         super().__init__(f"{provider} refused: {said}", provider=provider, status=status, error=words.get("error"))
+        self.unknown = status == 404

@@ -14,7 +14,7 @@ from dragoman.services.contracts.models import uri_of
 from dragoman.services.contracts.resources import version_of
 from dragoman.services.delegation.workers import Assignment, Capability, Evidence, EvidenceKind, Json, Performed
 from dragoman.services.signatures import models as m
-from dragoman.services.signatures.errors import DocumentMoved, SignatureState
+from dragoman.services.signatures.errors import DocumentMoved, ProviderRefused, SignatureState
 from dragoman.services.signatures.ports import Documents, Impression, Order, SigningProvider, SourceDocument
 from dragoman.services.signatures.press import Press
 from dragoman.services.signatures.providers import Providers
@@ -208,11 +208,8 @@ class SignatureWorker:
                 await provider.void(ref, given.reason)
                 return {}
 
-            async def find(_key: str) -> Json | None:
-                news = await provider.ask(ref)
-                return {} if news is not None and news.status is Status.VOIDED else None
-
             wanted = {"signature_id": str(row["id"])}
+            find = _found_voided(provider, ref, draft=row["status"] == Status.CREATED)
             await assignment.effects.once("void", wanted, void, find=find, repeatable=provider.repeatable)
         step = Step(Status.VOIDED, caller.subject, "task", reason=given.reason, task_id=assignment.task_id)
         return _performed(await self._tracker.advance(caller, row, step))
@@ -247,6 +244,20 @@ def _found_out(provider: SigningProvider, ref: str) -> Callable[[str], Awaitable
         news = await provider.ask(ref)
         out = news is not None and (news.status in OUT or news.status is Status.COMPLETED)
         return {"status": Status.SENT.value, "evidence": []} if out else None
+
+    return find
+
+
+def _found_voided(provider: SigningProvider, ref: str, *, draft: bool) -> Callable[[str], Awaitable[Json | None]]:
+    async def find(_key: str) -> Json | None:
+        try:
+            news = await provider.ask(ref)
+        except ProviderRefused as refusal:
+            # A draft is removed when it is voided, and this one was about to be.
+            if draft and refusal.unknown:
+                return {}
+            raise
+        return {} if news is not None and news.status is Status.VOIDED else None
 
     return find
 
