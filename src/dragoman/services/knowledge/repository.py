@@ -5,10 +5,12 @@ written before a reference moves is unreachable, and git collects it some day.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from difflib import unified_diff
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import cast
 
 import pygit2
@@ -45,7 +47,12 @@ class Repository:
         """The repository at a path, which is made when there is none; safe when several processes do so at once."""
         if not (path / "HEAD").exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            pygit2.init_repository(str(path), bare=True, initial_head=MAIN)
+            # Made elsewhere and put in place as a whole: of those who come at once, one is first and all find it.
+            with TemporaryDirectory(prefix=".new-", dir=path.parent) as elsewhere:
+                made = Path(elsewhere) / path.name
+                pygit2.init_repository(str(made), bare=True, initial_head=MAIN)
+                with suppress(OSError):
+                    made.rename(path)
         return cls(path)
 
     @property
