@@ -1,8 +1,8 @@
 """Tools that cannot go on without an answer: of a person, of the caller's model, or of the caller itself."""
 
-from typing import Final
+from typing import Final, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, JsonValue
 
 from dragoman.kit import (
     Completed,
@@ -41,6 +41,23 @@ class Colour(BaseModel):
     color: str
 
 
+class Contact(BaseModel):
+    """Who it is, and how to reach them."""
+
+    username: str = Field(description="User's response")
+    email: str = Field(description="User's email address")
+
+
+class Member(BaseModel):
+    """Fields of every kind, each filled in already."""
+
+    name: str = "John Doe"
+    age: int = 30
+    score: float = 95.5
+    status: Literal["active", "inactive", "pending"] = "active"
+    verified: bool = True
+
+
 class Deletion(BaseModel):
     """Whether a file may go."""
 
@@ -51,6 +68,25 @@ _NAME: Final = Form.of("What is your name?", Name)
 _CONSENT: Final = Form.of("Please confirm", Consent)
 _CAPITAL: Final = Generation(message="What is the capital of France?", max_tokens=100)
 _GREETING: Final = Generation(message="Generate a greeting", max_tokens=50)
+_PLAIN: Final[JsonValue] = ["option1", "option2", "option3"]
+_TITLED: Final[JsonValue] = [
+    {"const": f"value{n}", "title": f"{word} Option"} for n, word in enumerate(("First", "Second", "Third"), 1)
+]
+# Every way in which a schema can offer a choice, the oldest among them.
+_CHOICES: Final[dict[str, JsonValue]] = {
+    "type": "object",
+    "properties": {
+        "untitledSingle": {"type": "string", "enum": _PLAIN},
+        "titledSingle": {"type": "string", "oneOf": _TITLED},
+        "legacyEnum": {
+            "type": "string",
+            "enum": ["opt1", "opt2", "opt3"],
+            "enumNames": ["Option One", "Option Two", "Option Three"],
+        },
+        "untitledMulti": {"type": "array", "items": {"type": "string", "enum": _PLAIN}},
+        "titledMulti": {"type": "array", "items": {"anyOf": _TITLED}},
+    },
+}
 _ALL: Final[dict[str, Question]] = {"user_name": _NAME, "greeting": _GREETING, "client_roots": Folders()}
 
 
@@ -77,6 +113,26 @@ class Asking(SkillHandler):
     async def test_input_required_result_elicitation(self) -> ToolResult:
         """Ask for a name."""
         return ask("name", user_name=_NAME)
+
+    @tool(needs=["generation"])
+    async def test_sampling(self, prompt: str) -> ToolResult:
+        """Ask the caller's model what it is told to."""
+        return ask("said", said=Generation(message=prompt, max_tokens=100))
+
+    @tool(needs=["form"])
+    async def test_elicitation(self, message: str) -> ToolResult:
+        """Ask for a name and an address."""
+        return ask("contact", contact=Form.of(message, Contact))
+
+    @tool(needs=["form"])
+    async def test_elicitation_sep1034_defaults(self) -> ToolResult:
+        """Ask with a form that is filled in already."""
+        return ask("member", member=Form.of("Is this right?", Member))
+
+    @tool(needs=["form"])
+    async def test_elicitation_sep1330_enums(self) -> ToolResult:
+        """Ask for choices of every kind."""
+        return ask("choices", choices=Form(message="Which of these?", fields=_CHOICES))
 
     @tool
     async def test_streaming_elicitation(self) -> ToolResult:

@@ -93,9 +93,19 @@ class Showing:
         return "Done, and said so on the way."
 
     @tool(read_only=True)
-    async def test_logging_tool(self) -> str:
-        """Do something of which a log could be kept."""
-        return "Nobody asked for a log."
+    async def test_tool_with_logging(self, ctx: ToolContext) -> str:
+        """Say three times what it does."""
+        for line in ("Tool execution started", "Tool processing data", "Tool execution completed"):
+            await ctx.progress.log(line)
+            await asyncio.sleep(0.05)
+        return "Done, and logged on the way."
+
+    @tool(read_only=True)
+    async def test_logging_tool(self, ctx: ToolContext) -> str:
+        """Say one thing quietly, and one loudly."""
+        await ctx.progress.log("Looking", "debug")
+        await ctx.progress.log("Found nothing", "warning")
+        return "Whoever asked for a log has seen one."
 
     @tool(read_only=True)
     async def test_mirrored_argument(

@@ -1,10 +1,10 @@
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel
 
-from dragoman.kit import Activity, Artifact, Context, Host, LlmError, NoModel, SkillSlot, Thread, Usage
+from dragoman.kit import Activity, Artifact, Context, Host, LlmError, LogLevel, NoModel, SkillSlot, Thread, Usage
 from dragoman.kit.testing import ScriptedLlm
 
 
@@ -23,6 +23,9 @@ class Listener:
 
     async def update(self, text: str, percent: float | None) -> None:
         self.heard.append((text, percent))
+
+    async def log(self, text: str, level: LogLevel) -> None:
+        self.heard.append((text, level))
 
     async def artifact(self, artifact: Artifact, *, append: bool, last_chunk: bool) -> None:
         self.heard.append((artifact.name, append, last_chunk))
@@ -71,11 +74,14 @@ async def test_progress_goes_to_the_host() -> None:
     progress = Context("t", "c", host=Host(progress=listener)).progress
 
     await progress.update("half", 50)
+    await progress.log("found nothing", "warning")
     await progress.artifact(Artifact.from_text("draft", "x"), append=True, last_chunk=False)
 
-    assert listener.heard == [("half", 50), ("draft", True, False)]
+    assert listener.heard == [("half", 50), ("found nothing", "warning"), ("draft", True, False)]
     with pytest.raises(ValueError, match="percent"):
         await progress.update("x", 101)
+    with pytest.raises(ValueError, match="level"):
+        await progress.log("x", cast("Any", "loud"))
 
 
 def test_a_slot_is_there_only_when_a_task_is_resumed() -> None:

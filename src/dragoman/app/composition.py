@@ -253,7 +253,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     keys = [*(issuer.jwks()["keys"] if issuer else ()), calls.cards.signer.public_key()]
     site = Site(health, metrics, Shown(keys, _openapi, workers.profile.profile), ready=lambda: application.ready)
     guard = _guard(authenticator, admission, watch)
-    mcp = build_mcp(settings, gate, tasks, tools, authority, keyring, ecosystem)
+    mcp = build_mcp(settings, gate, tasks, tools, authority, keyring, ecosystem, limiter)
     webhooks = WebhookDoor(contracts.signatures.receivers, security)
     doors = Doors(rest=RestDoor(gate, BINDINGS), a2a=A2ADoor(calls), mcp=mcp, webhooks=webhooks, site=site)
     application = Application(

@@ -16,6 +16,7 @@ from dragoman.infra.auth.authority import Authority
 from dragoman.infra.auth.keyring import Keyring
 from dragoman.infra.config import Settings
 from dragoman.infra.db import Database
+from dragoman.infra.limits import Limiter
 from dragoman.operations import AnyOperation, Handlers, Passage
 from dragoman.services.tasks.hub import Hub
 from dragoman.services.tenancy.operations import ACCEPT_INVITATION
@@ -29,6 +30,7 @@ def build_mcp(
     authority: Authority,
     keyring: Keyring,
     ecosystem: Ecosystem,
+    limiter: Limiter,
 ) -> McpDoor:
     """The door, closed until somebody asks."""
 
@@ -44,9 +46,11 @@ def build_mcp(
         catalogue,
         # Every process of the installation must be able to open what another has sealed.
         state_key=hmac.digest(keyring.pepper, b"mcp request state", "sha256"),
+        session_key=hmac.digest(keyring.pepper, b"mcp session", "sha256"),
         max_body_bytes=settings.max_body_bytes,
         timeout_s=settings.request_timeout_s,
         changes=tasks.hub,
+        valkey=limiter,
         ecosystem=ecosystem,
         resources=tasks.agent.resources if tasks.agent else (),
         prompts=tasks.agent.prompts if tasks.agent else (),

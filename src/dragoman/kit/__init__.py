@@ -43,7 +43,18 @@ from dragoman.kit._lifecycle import TRANSITIONS, TaskState, check_step
 from dragoman.kit._llm import Llm, LlmChunk, LlmRequest, LlmResponse, ResponseSchema, TextDelta, ToolSpec, Usage
 from dragoman.kit._offering import Offered
 from dragoman.kit._openai import OpenAICompatible
-from dragoman.kit._ports import Activity, Cancellation, InMemoryState, Progress, ProgressPort, Scope, State, StatePort
+from dragoman.kit._ports import (
+    LOG_LEVELS,
+    Activity,
+    Cancellation,
+    InMemoryState,
+    LogLevel,
+    Progress,
+    ProgressPort,
+    Scope,
+    State,
+    StatePort,
+)
 from dragoman.kit._prompt import Prompt, PromptArgument, prompt
 from dragoman.kit._providers import llm_from
 from dragoman.kit._questions import Folders, Form, Generation, Question
@@ -66,6 +77,7 @@ from dragoman.kit._tasks import (
     ActivityChanged,
     ArtifactShown,
     InMemoryTasks,
+    Logged,
     ProgressMade,
     StatusChanged,
     TaskError,
@@ -78,6 +90,7 @@ from dragoman.kit._turn import Turn, take_turn
 from dragoman.kit._worker import Finished, LlmWorker, ToolFinished, ToolStarted, WorkerEvent
 
 __all__ = [
+    "LOG_LEVELS",
     "TRANSITIONS",
     "Activity",
     "ActivityChanged",
@@ -120,6 +133,8 @@ __all__ = [
     "LlmResponse",
     "LlmUnavailable",
     "LlmWorker",
+    "LogLevel",
+    "Logged",
     "Need",
     "NoModel",
     "Offered",

@@ -5,7 +5,7 @@ A host (the durable server, or the in-memory Runtime of this package) implements
 """
 
 from enum import StrEnum
-from typing import Literal, Protocol, TypeAlias, TypeVar
+from typing import Final, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from pydantic import JsonValue
 
@@ -14,6 +14,9 @@ from dragoman.kit._validation import from_json, to_json
 
 T = TypeVar("T")
 Scope: TypeAlias = Literal["task", "session"]
+LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+# From what matters least to what matters most.
+LOG_LEVELS: Final[tuple[LogLevel, ...]] = get_args(LogLevel)
 
 
 class Activity(StrEnum):
@@ -44,6 +47,10 @@ class ProgressPort(Protocol):
 
     async def update(self, text: str, percent: float | None) -> None:
         """Words on how far it is."""
+        ...
+
+    async def log(self, text: str, level: LogLevel) -> None:
+        """A line for whoever wants to know how it is done."""
         ...
 
     async def artifact(self, artifact: Artifact, *, append: bool, last_chunk: bool) -> None:
@@ -128,6 +135,16 @@ class Progress:
             raise ValueError(f"percent is within 0 and 100, not {percent}")
         await self._port.update(text, percent)
 
+    async def log(self, text: str, level: LogLevel = "info") -> None:
+        """Say something to those who look at how it is done; nobody may be looking, and the task does not wait for it.
+
+        Raises:
+            ValueError: there is no such level.
+        """
+        if level not in LOG_LEVELS:
+            raise ValueError(f"a level is one of {', '.join(LOG_LEVELS)}, not {level!r}")
+        await self._port.log(text, level)
+
     async def artifact(self, artifact: Artifact, *, append: bool = False, last_chunk: bool = True) -> None:
         """Show a draft; with `append`, add to the draft of the same name.
 
@@ -163,6 +180,9 @@ class SilentProgress:
 
     async def update(self, text: str, percent: float | None) -> None:
         """Nobody hears it."""
+
+    async def log(self, text: str, level: LogLevel) -> None:
+        """Nobody looks."""
 
     async def artifact(self, artifact: Artifact, *, append: bool, last_chunk: bool) -> None:
         """Nobody sees it."""

@@ -14,12 +14,13 @@ from dragoman.kit._artifact import Artifact
 from dragoman.kit._content import Content, ContentLike
 from dragoman.kit._context import Context, Host
 from dragoman.kit._lifecycle import TaskState, check_step
-from dragoman.kit._ports import Activity, InMemoryState
+from dragoman.kit._ports import Activity, InMemoryState, LogLevel
 from dragoman.kit._results import AuthRequired, Completed, Failed, InputRequired, Rejected, Reply
 from dragoman.kit._tasks import (
     ActivityChanged,
     ArtifactShown,
     InMemoryTasks,
+    Logged,
     ProgressMade,
     StatusChanged,
     TaskError,
@@ -242,6 +243,9 @@ class _News:
 
     async def update(self, text: str, percent: float | None) -> None:
         self._tell(ProgressMade(self._record.next_seq, text, percent))
+
+    async def log(self, text: str, level: LogLevel) -> None:
+        self._tell(Logged(self._record.next_seq, text, level))
 
     async def artifact(self, artifact: Artifact, *, append: bool, last_chunk: bool) -> None:
         if self._record.state is TaskState.PROCESSING:

@@ -12,7 +12,7 @@ from dragoman.kit._content import Content
 from dragoman.kit._errors import ContextMismatch, TaskNotFound
 from dragoman.kit._lifecycle import TaskState
 from dragoman.kit._llm import Usage
-from dragoman.kit._ports import Activity
+from dragoman.kit._ports import Activity, LogLevel
 from dragoman.kit._routing import How
 from dragoman.kit._slot import SkillSlot
 from dragoman.kit._thread import Thread
@@ -46,6 +46,15 @@ class ProgressMade:
 
 
 @dataclass(frozen=True, slots=True)
+class Logged:
+    """A line on how it is done."""
+
+    seq: int
+    text: str
+    level: LogLevel
+
+
+@dataclass(frozen=True, slots=True)
 class ArtifactShown:
     """A draft or a piece of one; with `final`, the artifact of a completed task."""
 
@@ -65,7 +74,7 @@ class ActivityChanged:
     tools: tuple[str, ...]
 
 
-TaskEvent: TypeAlias = StatusChanged | ProgressMade | ArtifactShown | ActivityChanged
+TaskEvent: TypeAlias = StatusChanged | ProgressMade | Logged | ArtifactShown | ActivityChanged
 
 
 @dataclass(frozen=True, slots=True)

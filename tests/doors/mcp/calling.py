@@ -77,6 +77,100 @@ class Mcp:
         return self.ask("tools/call", params, **options)
 
 
+class Session:
+    """One session of the era with a handshake, which may go on at another process than the one that it began at."""
+
+    def __init__(self, mcp: Mcp, *, era: str = OLDER, capabilities: Any = None, at: "Session | None" = None) -> None:
+        self._mcp, self._era = mcp, era
+        self.id = at.id if at is not None else self._begun(capabilities or {})
+
+    def _begun(self, capabilities: Any) -> str:
+        who = {"name": "test", "version": "1"}
+        given = {"protocolVersion": self._era, "capabilities": capabilities, "clientInfo": who}
+        answer = self._mcp.post("initialize", given, era=self._era)
+        self.introduced: dict[str, Any] = read(answer)["result"]
+        return answer.headers["mcp-session-id"]
+
+    def elsewhere(self, mcp: Mcp) -> "Session":
+        """The same session, of this caller or at this process."""
+        return Session(mcp, era=self._era, at=self)
+
+    def post(self, method: str, params: dict[str, Any] | None = None) -> httpx.Response:
+        """Send one request."""
+        return self._mcp.post(method, params, era=self._era, mcp_session_id=self.id)
+
+    def ask(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The result of a request that succeeds."""
+        return self._mcp.ask(method, params, era=self._era, mcp_session_id=self.id)
+
+    def answer(self, ref: Any, result: dict[str, Any] | None = None) -> int:
+        """Answer what was asked, or refuse to; the status of that."""
+        told = {"error": {"code": -1, "message": "rejected"}} if result is None else {"result": result}
+        body = {"jsonrpc": "2.0", "id": ref, **told}
+        return self._mcp.http.post("/mcp", json=body, headers=ACCEPTS | self._headers).status_code
+
+    def call(self, name: str, **arguments: Any) -> "Line":
+        """Call a tool, and hear what comes of it."""
+        params = {"name": name, "arguments": arguments}
+        asked = self._mcp.request("tools/call", params, era=self._era, mcp_session_id=self.id)
+        return Line(self._mcp.http.send(asked, stream=True))
+
+    def listen(self) -> "Line":
+        """The stream of the session."""
+        asked = self._mcp.http.build_request("GET", "/mcp", headers={"accept": "text/event-stream"} | self._headers)
+        return Line(self._mcp.http.send(asked, stream=True))
+
+    def end(self) -> int:
+        """End it; the status of that."""
+        return self._mcp.http.delete("/mcp", headers=self._headers).status_code
+
+    @property
+    def _headers(self) -> dict[str, str]:
+        return {"mcp-protocol-version": self._era, "mcp-session-id": self.id}
+
+
+class Line:
+    """An open stream; what is not heard within the time-out of the client is not there."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self.status = response.status_code
+        self._response = response
+        self._lines = response.iter_lines()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._response.close()
+
+    def begun(self) -> Self:
+        """Wait until there is a sign of it."""
+        next(self._lines)
+        return self
+
+    def hear(self) -> dict[str, Any]:
+        """The next message."""
+        return json.loads(next(line for line in self._lines if line.startswith("data:")).removeprefix("data:"))
+
+    def next(self, method: str) -> dict[str, Any]:
+        """The next message, which must be of this method."""
+        heard = self.hear()
+        assert heard.get("method") == method, heard
+        return heard
+
+    def result(self) -> dict[str, Any]:
+        """The next message, which must be the result."""
+        heard = self.hear()
+        assert heard["id"] == 7, heard
+        return heard["result"]
+
+    def rest(self) -> list[str]:
+        """All that is still said, until the stream ends."""
+        return [line for line in self._lines if line.startswith("data:")]
+
+
 class Ear:
     """An open stream of changes; what is not heard within the time-out of the client is not there."""
 

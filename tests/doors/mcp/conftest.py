@@ -30,6 +30,14 @@ def everything(spoken: Server) -> Iterator[Server]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def several(spoken: Server) -> Iterator[Server]:
+    """The same agent once more, in two processes on one socket."""
+    agent = {"DRAGOMAN_AGENT": "examples.everything.agent:agent", "PYTHONPATH": TREE}
+    with Server(beside(spoken) | agent, "--workers", "2") as running:
+        yield running
+
+
 @pytest.fixture(autouse=True)
 def _close_clients() -> Iterator[None]:
     yield

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.doors.mcp.calling import MODERN, OLDER, TASKS, Ear, Mcp, official
+from tests.doors.mcp.calling import MODERN, OLDER, TASKS, Ear, Mcp, Session, official
 from tests.doors.mcp.conftest import TREE
 from tests.doors.rest.calling import new_tenant
 from tests.harness import Server
@@ -143,11 +143,22 @@ def test_the_older_era_has_no_such_stream(here: Mcp) -> None:
     assert capabilities["tools"]["listChanged"] is capabilities["resources"]["subscribe"] is True
 
 
-def test_a_server_that_leaves_ends_its_streams_in_good_order(spoken: Server) -> None:
-    with Server(beside(spoken) | {"PYTHONPATH": TREE}) as leaving:
+def test_a_server_that_leaves_ends_its_streams_and_waits_in_good_order(spoken: Server) -> None:
+    """Those of both eras, and a call that waits for a person, whose question stays open."""
+    agent = {"DRAGOMAN_AGENT": "examples.everything.agent:agent", "PYTHONPATH": TREE}
+    with Server(beside(spoken) | agent) as leaving:
         caller = Mcp(leaving, keys_of=spoken)
-        with Ear(caller, toolsListChanged=True) as ear:
+        session = Session(caller, capabilities={"elicitation": {}})
+        with (
+            Ear(caller, toolsListChanged=True) as ear,
+            session.listen().begun() as line,
+            session.call("test_input_required_result_elicitation") as call,
+        ):
+            call.next("elicitation/create")
             status = leaving.stop()
             ear.end()
+            left, told = call.result(), line.rest()
 
     assert status == 0
+    assert left["structuredContent"]["state"] == "input_required"
+    assert told == []

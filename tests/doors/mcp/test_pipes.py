@@ -1,5 +1,6 @@
 """`dragoman mcp`, as a client starts it."""
 
+import asyncio
 import json
 import subprocess
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
+from mcp_types import ElicitResult, PromptListChangedNotification
 
 from tests.doors.mcp.calling import Mcp
 from tests.harness import DRAGOMAN, Server
@@ -39,6 +41,29 @@ async def test_the_official_client_finds_over_pipes_what_it_finds_over_http(
     assert wrong.structured_content["error"]["code"] == "INVALID_PARAMS"
     assert talk.structured_content["state"] == "succeeded"
     assert "working" in heard
+
+
+async def test_a_client_at_pipes_is_asked_and_told_as_one_over_http(spoken: Server, everything: Server) -> None:
+    """Its session is the business of the program between: it begins one, and another when that has ended."""
+    came = asyncio.Event()
+
+    async def fill_in(context: Any, params: Any) -> ElicitResult:
+        del context
+        return ElicitResult(action="accept", content={"username": params.message, "email": "ada@example.com"})
+
+    async def hear(message: Any) -> None:
+        if isinstance(message, PromptListChangedNotification):
+            came.set()
+
+    begun = started(everything, DRAGOMAN_TOKEN=spoken.token(role="super_admin"))
+    async with Client(begun, mode="legacy", elicitation_callback=fill_in, message_handler=hear) as client:
+        asked = await client.call_tool("test_elicitation", {"message": "Who?"})
+        await client.call_tool("test_trigger_prompt_change", {})
+        async with asyncio.timeout(20):
+            await came.wait()
+        await client.call_tool("test_trigger_prompt_change", {})
+
+    assert "'username': 'Who?'" in str(asked.content)
 
 
 async def test_the_token_of_the_environment_decides_who_asks(spoken: Server) -> None:

@@ -40,5 +40,5 @@ def test_nothing_made_up_from_the_document_leads_out_of_the_document(
     )  # fmt: skip
 
     assert said.returncode == 0, said.stdout[-8000:] + said.stderr[-2000:]
-    assert "Tested: 129" in said.stdout
+    assert "Tested: 131" in said.stdout
     assert "operation.failed" not in prey.log.read_text()

@@ -21,6 +21,10 @@ _VERSION_META: Final = "io.modelcontextprotocol/protocolVersion"
 _NAMES: Final = ("name", "uri", "taskId")
 # A tool may take as long as it takes; only a server that is not there is given up.
 _TIMEOUTS: Final = httpx.Timeout(10, read=None)
+_SESSION: Final = "mcp-session-id"
+_GONE: Final = 404
+# Streams end in good order every quarter of an hour, and servers are replaced.
+_AGAIN_S: Final = 1.0
 
 
 class Bridge:
@@ -31,8 +35,13 @@ class Bridge:
         self._token = token
         self._out = out
         self._version = ""
+        self._session = ""
+        self._introduction = b""
+        self._mending = asyncio.Lock()
         self._under_way: dict[Any, asyncio.Task[None]] = {}
         self._streams: set[asyncio.Task[None]] = set()
+        # What the client was asked and has not answered, with the call that waits for it.
+        self._asked: dict[Any, asyncio.Task[Any]] = {}
         verify: Any = True
         if trusted_cert is not None:
             import ssl  # noqa: PLC0415 - most servers stay on this machine and need none of it
@@ -41,12 +50,12 @@ class Bridge:
         self._http = httpx.AsyncClient(timeout=_TIMEOUTS, verify=verify)
 
     async def run(self, lines: AsyncIterator[bytes]) -> None:
-        """Until the client closes its end; what is under way is answered first, except what has no end."""
+        """Until the client closes its end; what is under way is answered first, except what waits for the client."""
         async with self._http:
             async for line in lines:
                 if line.strip():
                     await self._take(line)
-            for stream in self._streams:
+            for stream in {*self._streams, *self._asked.values()}:
                 stream.cancel()
             await asyncio.gather(*self._under_way.values(), return_exceptions=True)
 
@@ -55,16 +64,26 @@ class Bridge:
         method, rpc_id = message.get("method"), message.get("id")
         if method == "notifications/cancelled":
             self._cancel(message)
-        elif rpc_id is None or method == "initialize":
-            # The version that comes of the handshake is part of every later request.
+        elif method == "initialize":
+            # What comes of the handshake, a version and a session, is part of every later request.
+            self._introduction = line
             await self._forward(line, message)
+        elif method is None or rpc_id is None:
+            self._asked.pop(rpc_id, None)
+            await self._forward(line, message)
+            if method == "notifications/initialized" and self._session:
+                self._keep(asyncio.create_task(self._listen()))
         else:
             work = asyncio.create_task(self._forward(line, message))
             self._under_way[rpc_id] = work
             work.add_done_callback(lambda _: self._under_way.pop(rpc_id, None))
             if method == "subscriptions/listen":
-                self._streams.add(work)
-                work.add_done_callback(self._streams.discard)
+                self._keep(work)
+
+    def _keep(self, stream: asyncio.Task[None]) -> None:
+        """Have a stream end with the client: it has no answer to wait for."""
+        self._streams.add(stream)
+        stream.add_done_callback(self._streams.discard)
 
     def _cancel(self, message: Json) -> None:
         """Hang up on a request: that is how its server hears of it."""
@@ -75,15 +94,55 @@ class Bridge:
 
     async def _forward(self, line: bytes, message: Json) -> None:
         try:
-            async with self._http.stream("POST", self._url, content=line, headers=self._headers(message)) as response:
-                if response.headers.get("content-type", "").startswith("text/event-stream"):
-                    async for event in response.aiter_lines():
-                        if event.startswith("data:"):
-                            self._write(event[5:].strip().encode(), message)
-                else:
-                    self._answer(response.status_code, await response.aread(), message)
+            session = self._session
+            if await self._exchange(line, message) == _GONE and session:
+                await self._begin_anew(session)
+                await self._exchange(line, message, last=True)
         except httpx.HTTPError as error:
             self._fail(message, f"cannot reach {self._url}: {error or type(error).__name__}")
+
+    async def _exchange(self, line: bytes, message: Json, *, last: bool = False) -> int:
+        """Pass a message on and its answers back; the status, where the session is gone and that can be mended."""
+        async with self._http.stream("POST", self._url, content=line, headers=self._headers(message)) as response:
+            if message.get("method") == "initialize":
+                self._session = response.headers.get(_SESSION, "")
+            if response.headers.get("content-type", "").startswith("text/event-stream"):
+                await self._pass_on(response, message)
+            elif response.status_code == _GONE and self._session and not last:
+                return _GONE
+            else:
+                self._answer(response.status_code, await response.aread(), message)
+        return response.status_code
+
+    async def _pass_on(self, response: httpx.Response, message: Json) -> None:
+        async for event in response.aiter_lines():
+            if event.startswith("data:"):
+                body = event[5:].strip().encode()
+                told = read_object(body)
+                if "method" in told and "id" in told and (work := asyncio.current_task()) is not None:
+                    self._asked[told["id"]] = work
+                self._write(body, message)
+
+    async def _begin_anew(self, session: str) -> None:
+        """Introduce the client again, with its own words: at pipes it would not hear that its session has ended."""
+        async with self._mending:
+            if self._session == session:
+                self._session = ""
+                headers = self._headers({"method": "initialize"})
+                answer = await self._http.post(self._url, content=self._introduction, headers=headers)
+                self._session = answer.headers.get(_SESSION, "")
+
+    async def _listen(self) -> None:
+        """What the server tells by itself, for as long as the client is there."""
+        while True:
+            with suppress(httpx.HTTPError):
+                session, headers = self._session, self._headers({})
+                async with self._http.stream("GET", self._url, headers=headers) as response:
+                    if response.status_code == _GONE:
+                        await self._begin_anew(session)
+                    elif response.is_success:
+                        await self._pass_on(response, {})
+            await asyncio.sleep(_AGAIN_S)
 
     def _headers(self, message: Json) -> dict[str, str]:
         """What the protocol has proxies read, from what the message says."""
@@ -99,6 +158,8 @@ class Bridge:
                 headers["mcp-name"] = named
         if (spoken := version or self._version) and message.get("method") != "initialize":
             headers["mcp-protocol-version"] = str(spoken)
+        if self._session and message.get("method") != "initialize" and version is None:
+            headers[_SESSION] = self._session
         return headers
 
     def _answer(self, status: int, body: bytes, message: Json) -> None:

@@ -185,6 +185,11 @@ class Catalogue:
         self.may = may
         self._listed: dict[tuple[object, ...], list[Json]] = {}
 
+    @property
+    def varies(self) -> bool:
+        """Whether some tool is there at times only, without anybody's saying when."""
+        return bool(self._varying)
+
     def find(self, name: object) -> AnyTool | None:
         """The tool of this name."""
         return self._tools.get(name) if isinstance(name, str) else None

@@ -11,7 +11,7 @@ from dragoman.context import Caller, RequestContext, current_request
 from dragoman.doors.mcp.catalogue import OperationTool
 from dragoman.doors.mcp.metadata import METADATA_PATHS, Metadata
 from dragoman.doors.mcp.offer import Offer
-from dragoman.doors.mcp.wire import Json, error_json, read_object, rpc_code
+from dragoman.doors.mcp.wire import Json, error_json, is_response, read_object, rpc_code
 from dragoman.errors import (
     DragomanError,
     ExtraMissing,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 MCP_PATH: Final = "/mcp"
 _LOOK: Final = Passage("mcp.look", "read:identity", RateClass.POLL)
 _PASSAGES: Final = {"tasks/get": GET_TASK, "tasks/update": SEND_MESSAGE, "tasks/cancel": CANCEL_TASK}
+_OF_SESSIONS: Final = ("GET", "DELETE")
 _JSON: Final = (b"content-type", b"application/json")
 
 
@@ -65,23 +66,50 @@ class McpDoor:
             await self._metadata.serve(scope, request, send)
             return
         request.route = MCP_PATH
-        if scope["method"] != "POST":
-            raise MethodNotAllowed(scope["method"], ["POST"])
+        session = request.headers.get(b"mcp-session-id")
+        if scope["method"] == "POST":
+            await self._post(scope, request, receive, send, session)
+        elif scope["method"] in _OF_SESSIONS and session is not None:
+            await self._attend(scope, request, receive, send, session)
+        else:
+            allowed = ["POST"] if scope["method"] in _OF_SESSIONS else ["POST", *_OF_SESSIONS]
+            raise MethodNotAllowed(scope["method"], allowed)
+
+    async def _post(
+        self, scope: AsgiScope, request: RequestContext, receive: Receive, send: Send, session: str | None
+    ) -> None:
         media_type = request.headers.get(b"content-type", "")
         if media_type.partition(";")[0].strip().lower() != "application/json":
             raise UnsupportedMedia(media_type[:100], expected="application/json")
         body = await read_body(receive)
-        message = read_object(body)
+        message, caller = read_object(body), _require(request.caller)
         try:
-            breakable = await self._enter(message, _require(request.caller))
+            breakable = await self._enter(message, caller)
             endpoint = await self._open()
+            scope = {**scope, "headers": [(name, value.strip()) for name, value in scope["headers"]]}
+            replayed = _replay(body, receive if breakable else _never)
+            await endpoint.serve(scope, replayed, send, caller=caller, session=session, message=message)
         except Unauthenticated:
             raise
         except DragomanError as error:
             await self._refuse(error, message, scope, request, send)
-            return
-        scope = {**scope, "headers": [(name, value.strip()) for name, value in scope["headers"]]}
-        await endpoint.serve(scope, _replay(body, receive if breakable else _never), send)
+
+    async def _attend(
+        self, scope: AsgiScope, request: RequestContext, receive: Receive, send: Send, session: str
+    ) -> None:
+        """What a session does beside sending messages: it listens, or it ends."""
+        caller = _require(request.caller)
+        try:
+            await self._offer.gate.enter_ahead(_LOOK, caller)
+            endpoint = await self._open()
+            if scope["method"] == "GET":
+                await endpoint.listen(receive, send, caller=caller, session=session)
+            else:
+                await endpoint.end(send, caller=caller, session=session)
+        except Unauthenticated:
+            raise
+        except DragomanError as error:
+            await self._refuse(error, {}, scope, request, send)
 
     def leave(self) -> None:
         """End the streams that would never end by themselves."""
@@ -103,6 +131,8 @@ class McpDoor:
         named = cast("Json", params).get("name") if isinstance(params, dict) else None
         tool = self._offer.catalogue.find(named) if method == "tools/call" else None
         passage = tool.passage if tool else _PASSAGES.get(method, _LOOK) if isinstance(method, str) else _LOOK
+        if is_response(message):
+            passage = SEND_MESSAGE
         await self._offer.gate.enter_ahead(passage, caller)
         if passage is not _LOOK and self._lacks_scope(caller, passage):
             await self._offer.gate.enter(passage, caller)

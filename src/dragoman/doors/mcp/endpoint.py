@@ -1,12 +1,23 @@
-"""The SDK's streamable HTTP over a server of ours: no sessions, so that any process can answer any request."""
+"""Streamable HTTP over a server of ours. No process remembers a session, so that any of them can answer any request."""
 
 import asyncio
+from typing import Final
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
+from dragoman.context import Caller
+from dragoman.doors.mcp.handshake import Handshakes
+from dragoman.doors.mcp.notes import Noted
 from dragoman.doors.mcp.offer import Offer
 from dragoman.doors.mcp.server import build_server
+from dragoman.doors.mcp.standing import Standing
+from dragoman.doors.mcp.ticket import Ticket
+from dragoman.doors.mcp.wire import Json, is_response
+from dragoman.errors import NotFound
 from dragoman.infra.edge import AsgiScope, Receive, Send
+
+_VERSION: Final = b"mcp-protocol-version"
 
 
 class Endpoint:
@@ -14,8 +25,15 @@ class Endpoint:
 
     def __init__(self, offer: Offer) -> None:
         # Hosts and origins are checked at the edge. JSON-only answers would drop progress, and not see a client leave.
-        server, self._listening = build_server(offer)
-        self._manager = StreamableHTTPSessionManager(server, stateless=True, max_request_body_size=offer.max_body_bytes)
+        parts = build_server(offer)
+        self._manager = StreamableHTTPSessionManager(
+            parts.server, stateless=True, max_request_body_size=offer.max_body_bytes
+        )
+        self._handshakes = Handshakes(parts.server)
+        self._standing = Standing(offer, parts.listening, parts.notes)
+        self._tickets, self._notes = parts.tickets, parts.notes
+        self._pushed, self._listening = parts.pushed, parts.listening
+        self._changes = offer.changes
         self._ready = asyncio.Event()
         self._ending = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
@@ -26,8 +44,9 @@ class Endpoint:
         await self._ready.wait()
 
     def leave(self) -> None:
-        """End the streams that would never end by themselves."""
+        """End the streams that would never end by themselves, and the calls that wait for a person."""
         self._listening.close()
+        self._pushed.close()
 
     async def stop(self) -> None:
         """Cut off what is still being answered."""
@@ -35,11 +54,63 @@ class Endpoint:
         if self._work is not None:
             await self._work
 
-    async def serve(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        await self._manager.handle_request(scope, receive, send)
+    async def serve(
+        self, scope: AsgiScope, receive: Receive, send: Send, *, caller: Caller, session: str | None, message: Json
+    ) -> None:
+        """Answer one message.
+
+        Raises:
+            DragomanError: before anything was answered: there is no such session, or what it answers is refused.
+        """
+        version = next((value.decode("latin-1") for name, value in scope["headers"] if name == _VERSION), None)
+        if version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS:
+            await self._manager.handle_request(scope, receive, send)
+        elif message.get("method") == "initialize":
+            ticket = self._tickets.issue(caller, message.get("params"))
+            await self._handshakes.serve(scope, receive, send, ticket=ticket, noted=Noted())
+        elif session is None:
+            await self._manager.handle_request(scope, receive, send)
+        else:
+            ticket, noted = await self._enter(caller, session)
+            if is_response(message):
+                await self._pushed.take(caller, ticket, message)
+                await _answer(send, 202)
+            else:
+                await self._handshakes.serve(scope, receive, send, ticket=ticket, noted=noted)
+
+    async def listen(self, receive: Receive, send: Send, *, caller: Caller, session: str) -> None:
+        """Tell a session what changes, until somebody leaves.
+
+        Raises:
+            DragomanError: there is no such session, or there are too many streams.
+        """
+        ticket, _ = await self._enter(caller, session)
+        await self._standing.serve(receive, send, caller=caller, ticket=ticket)
+
+    async def end(self, send: Send, *, caller: Caller, session: str) -> None:
+        """Let a session be over.
+
+        Raises:
+            DragomanError: there is no such session, or nobody can be told that it is over.
+        """
+        ticket, _ = await self._enter(caller, session)
+        await self._notes.end(caller.tenant, ticket)
+        self._changes.happened(ticket.id)
+        await _answer(send, 204)
+
+    async def _enter(self, caller: Caller, session: str) -> tuple[Ticket, Noted]:
+        ticket = self._tickets.get(caller, session)
+        noted = await self._notes.find(caller.tenant, ticket) or Noted()
+        if noted.ended:
+            raise NotFound("session", session[:40])
+        return ticket, noted
 
     async def _run(self) -> None:
         async with self._manager.run():
             self._ready.set()
             await self._ending.wait()
+
+
+async def _answer(send: Send, status: int) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"0")]})
+    await send({"type": "http.response.body", "body": b""})

@@ -10,15 +10,13 @@ from mcp_types import HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, Reque
 from pydantic import Field
 
 from dragoman import kit
+from dragoman.doors.mcp.answers import answer, open_questions
 from dragoman.doors.mcp.methods import Context, add, require_caller
 from dragoman.doors.mcp.offer import Offer
-from dragoman.doors.mcp.questions import CAPABILITIES, TASKS, Asking
-from dragoman.doors.mcp.tasks_wire import detailed_task_json, spoken
+from dragoman.doors.mcp.questions import CAPABILITIES, TASKS
+from dragoman.doors.mcp.tasks_wire import detailed_task_json
 from dragoman.doors.mcp.wire import Json
-from dragoman.infra.ids import new_text_id
-from dragoman.services.tasks.errors import NotCancelable, TaskBusy, TaskClosed
-from dragoman.services.tasks.lifecycle import State
-from dragoman.services.tasks.models import Incoming
+from dragoman.services.tasks.errors import NotCancelable
 from dragoman.services.tasks.operations import CANCEL_TASK, GET_TASK, SEND_MESSAGE
 
 _LONGEST_NOTE_S: Final = 5.0
@@ -91,21 +89,10 @@ class TasksExtension:
         caller = require_caller()
         await self._offer.gate.enter(SEND_MESSAGE, caller)
         task = await self._offer.tasks.get(caller, params.task_id)
-        if task.state is not State.INPUT_REQUIRED:
-            return {}
-        asking = Asking.of(task, spoken(task), lasting=True)
-        parts = asking.read(params.input_responses)
-        # Where somebody else was first, the task goes on from there.
-        with suppress(TaskBusy, TaskClosed, NotCancelable):
-            if asking.declined(params.input_responses):
-                await self._offer.tasks.cancel(caller, str(task.id))
-            elif parts is not None:
-                message = {"id": new_text_id(), "role": "user", "parts": parts}
-                # What answers a part of it is known when this returns: the client may ask at once what is left.
-                wait_s = 0 if set(asking.questions) <= set(params.input_responses) else _LONGEST_NOTE_S
-                await self._offer.tasks.send(
-                    caller, Incoming(message=message, task_ref=str(task.id), seen=task.seq, wait_s=wait_s)
-                )
+        asked = open_questions(task).questions
+        # What answers a part of it is known when this returns: the client may ask at once what is left.
+        wait_s = 0 if set(asked) <= set(params.input_responses) else _LONGEST_NOTE_S
+        await answer(self._offer, caller, task, params.input_responses, wait_s=wait_s)
         return {}
 
     async def cancel(self, ctx: Context, params: TaskParams) -> Json:

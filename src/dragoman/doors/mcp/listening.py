@@ -5,12 +5,12 @@ caller may see, and tells only what is different. So no change can show one tena
 """
 
 import asyncio
-from contextlib import ExitStack, suppress
+from collections.abc import Generator, Iterable
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Final, cast
 from uuid import UUID
 
 from mcp.server.lowlevel import Server
-from mcp.shared.exceptions import MCPError
 from mcp_types import SubscriptionFilter, SubscriptionsListenRequestParams
 
 from dragoman.context import Caller
@@ -19,11 +19,11 @@ from dragoman.doors.mcp.methods import Context, add, require_caller
 from dragoman.doors.mcp.offer import Offer
 from dragoman.doors.mcp.prompts import Prompts
 from dragoman.doors.mcp.resources import Resources, find_task
-from dragoman.doors.mcp.stream import LISTS, Stream
+from dragoman.doors.mcp.stream import LISTS, Stream, Told
 from dragoman.doors.mcp.tasks_wire import detailed_task_json
 from dragoman.doors.mcp.watch import Watch
-from dragoman.doors.mcp.wire import REFUSED, Json
-from dragoman.errors import DragomanError, Forbidden, InvalidInput, NotFound, Unauthenticated
+from dragoman.doors.mcp.wire import Json
+from dragoman.errors import DragomanError, Forbidden, InvalidInput, NotFound, RateLimited, Unauthenticated
 from dragoman.operations import Passage, RateClass
 from dragoman.services.tasks.models import Task
 from dragoman.services.tasks.operations import GET_TASK
@@ -31,13 +31,16 @@ from dragoman.services.tenancy.operations import SHOW_IDENTITY
 
 # What varies without anybody's writing is looked at so often, and what is written so often in case a nudge was lost.
 _GLANCE_S: Final = 1.0
-_LOOK_S: Final = 15.0
+LOOK_S: Final = 15.0
+# The same for what takes a query, since every session of the era with a handshake watches it.
+_SELDOM_S: Final = 120.0
 # Then the client comes again, with credentials that are good.
-_LONGEST_S: Final = 900.0
+LONGEST_S: Final = 900.0
 # Everybody may ask who they are, as long as their credentials are good.
 _STAY: Final = Passage(SHOW_IDENTITY.name, SHOW_IDENTITY.permission, RateClass.POLL)
 _MOST_STREAMS: Final = 1_000
 _MOST_NAMED: Final = 100
+_COME_BACK_S: Final = 5
 
 
 class Listening:
@@ -48,7 +51,9 @@ class Listening:
         self._prompts = prompts
         self._resources = resources
         self._open: set[asyncio.Event] = set()
-        self._closing = False
+        self.closing = False
+        varies = offer.catalogue.varies or not all(prompt.for_all for prompt in offer.prompts)
+        self._glance_s = _GLANCE_S if varies else LOOK_S
 
     def join(self, server: "Server[Any]") -> None:
         """Be offered by the server."""
@@ -56,20 +61,18 @@ class Listening:
 
     def close(self) -> None:
         """Have every stream end in good order, soon."""
-        self._closing = True
+        self.closing = True
         for signal in self._open:
             signal.set()
 
     async def listen(self, ctx: Context, params: SubscriptionsListenRequestParams) -> Json:
         """Acknowledge, then tell of changes; the answer ends the stream."""
-        if len(self._open) >= _MOST_STREAMS or self._closing:
-            raise MCPError(REFUSED, "too many streams are open; come back later")
         caller, stream = require_caller(), Stream(ctx)
         wanted = params.notifications
-        watches = self._lists(caller, stream, wanted)
+        watches = self.lists(caller, stream, [name for name in LISTS if _wants(wanted, name)])
         honoured: Json = {f"{name}ListChanged": True for name in LISTS if _wants(wanted, name)}
         if wanted.resource_subscriptions:
-            found = {uri: await self._find(caller, stream, uri) for uri in _named(wanted.resource_subscriptions)}
+            found = {uri: await self.find(caller, stream, uri) for uri in _named(wanted.resource_subscriptions)}
             honoured["resourceSubscriptions"] = [uri for uri, watch in found.items() if watch is not None]
             watches += [watch for watch in found.values() if watch is not None]
         if "task" in abilities(ctx) and (refs := _named((wanted.model_extra or {}).get("taskIds"))):
@@ -77,16 +80,30 @@ class Listening:
             honoured["taskIds"] = list(tasks)
             watches += [self._task(caller, stream, task) for task in tasks.values()]
         with ExitStack() as following:
-            signal = following.enter_context(self._offer.changes.follow(caller.tenant, caller.tenant))
-            self._open.add(signal)
-            following.callback(self._open.discard, signal)
+            signal = following.enter_context(self.enter(caller.tenant, caller.tenant))
             for watch in watches:
                 await watch.begin(self._offer.changes, caller.tenant, following)
             await stream.acknowledge(honoured)
             with suppress(TimeoutError):
-                async with asyncio.timeout(_LONGEST_S):
+                async with asyncio.timeout(LONGEST_S):
                     await self._run(caller, stream, signal, watches)
         return {"_meta": stream.meta}
+
+    @contextmanager
+    def enter(self, tenant: UUID, *ids: UUID) -> Generator[asyncio.Event]:
+        """Open a stream that follows these; its signal is set, too, when it is to end.
+
+        Raises:
+            RateLimited: there are too many, or the server leaves.
+        """
+        if len(self._open) >= _MOST_STREAMS or self.closing:
+            raise RateLimited("streams", retry_after_s=_COME_BACK_S)
+        with self._offer.changes.follow(tenant, *ids) as signal:
+            self._open.add(signal)
+            try:
+                yield signal
+            finally:
+                self._open.discard(signal)
 
     async def _run(self, caller: Caller, stream: Stream, signal: asyncio.Event, watches: list[Watch]) -> None:
         """Until there is nothing left to tell, the server leaves, or the caller may no longer ask."""
@@ -94,18 +111,19 @@ class Listening:
             running = [group.create_task(watch.run()) for watch in watches]
             for task in running:
                 task.add_done_callback(lambda _: signal.set())
-            while not self._closing and not (running and all(task.done() for task in running)):
+            while not self.closing and not (running and all(task.done() for task in running)):
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(signal.wait(), _LOOK_S)
+                    await asyncio.wait_for(signal.wait(), LOOK_S)
                 signal.clear()
-                if not await self._may_stay(caller):
+                if not await self.may_stay(caller):
                     for name in (name for name in LISTS if any(watch.name == name for watch in watches)):
                         await stream.list_changed(name)
                     break
             for task in running:
                 task.cancel()
 
-    async def _may_stay(self, caller: Caller) -> bool:
+    async def may_stay(self, caller: Caller) -> bool:
+        """Whether the credentials of a stream are still good."""
         try:
             await self._offer.gate.enter(_STAY, caller)
         except Unauthenticated:  # the role was changed, or the credential taken back: every list is another now
@@ -114,7 +132,9 @@ class Listening:
             pass
         return True
 
-    def _lists(self, caller: Caller, stream: Stream, wanted: SubscriptionFilter) -> list[Watch]:
+    def lists(self, caller: Caller, told: Told, names: Iterable[str]) -> list[Watch]:
+        """What watches lists of these names."""
+
         async def tools() -> Any:
             return [tool["name"] for tool in self._offer.catalogue.listed(caller)]
 
@@ -124,14 +144,18 @@ class Listening:
         async def resources() -> Any:
             return await self._resources.listed(caller)
 
-        looks = {"tools": (tools, _GLANCE_S), "prompts": (prompts, _GLANCE_S), "resources": (resources, _LOOK_S)}
+        looks = {
+            "tools": (tools, self._glance_s),
+            "prompts": (prompts, self._glance_s),
+            "resources": (resources, _SELDOM_S),
+        }
         return [
-            Watch(look, lambda _, name=name: stream.list_changed(name), [caller.tenant], every_s, name=name)
+            Watch(look, lambda _, name=name: told.list_changed(name), [caller.tenant], every_s, name=name)
             for name, (look, every_s) in looks.items()
-            if _wants(wanted, name)
+            if name in names
         ]
 
-    async def _find(self, caller: Caller, stream: Stream, uri: str) -> Watch | None:
+    async def find(self, caller: Caller, told: Told, uri: str) -> Watch | None:
         """What watches an address; None where the caller may not read. What is not there yet may come."""
 
         async def look() -> Any:
@@ -145,7 +169,7 @@ class Listening:
         ref = find_task(uri)
         task = await self._find_task(caller, ref) if ref else None
         ids: list[UUID] = [caller.tenant, *([task.id] if task else [])]
-        return Watch(look, lambda _: stream.updated(uri), ids, _LOOK_S)
+        return Watch(look, lambda _: told.updated(uri), ids, LOOK_S)
 
     def _task(self, caller: Caller, stream: Stream, task: Task) -> Watch:
         async def look() -> Any:
@@ -154,7 +178,7 @@ class Listening:
         def over(seen: Any) -> bool:
             return seen is None or seen["status"] in ("completed", "failed", "cancelled")
 
-        return Watch(look, stream.task, [task.id], _LOOK_S, at_first=True, over=over)
+        return Watch(look, stream.task, [task.id], LOOK_S, at_first=True, over=over)
 
     async def _find_task(self, caller: Caller, ref: str) -> Task | None:
         if not self._offer.catalogue.may(caller, GET_TASK):

@@ -8,6 +8,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types import PaginatedRequestParams, RequestParams
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from dragoman.context import Caller, Progress, current_request
 from dragoman.doors.mcp.wire import INVALID_PARAMS, Json, error_json, rpc_code
@@ -23,8 +24,9 @@ def add(server: "Server[Any]", method: str, params: type[P], answer: Callable[[C
 
     async def handler(ctx: Context, given: P) -> Json:
         try:
-            # The older era does not know this field, and the SDK leaves it out there.
-            return {"resultType": "complete"} | await answer(ctx, given)
+            result = await answer(ctx, given)
+            # The older era does not know this field.
+            return {"resultType": "complete"} | result if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else result
         except DragomanError as error:
             raise MCPError(rpc_code(error), error.message, error_json(error)) from None
         except MCPError:

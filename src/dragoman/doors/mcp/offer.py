@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from dragoman import kit
@@ -20,6 +20,22 @@ class Changes(Protocol):
         """An event that is set when something may have happened to one of these: a task, or a tenant as a whole."""
         ...
 
+    def happened(self, task_id: UUID, /) -> None:
+        """Nudge those who follow this, in every process."""
+        ...
+
+
+class Valkey(Protocol):
+    """Keeps what all processes may know and may forget."""
+
+    async def call(self, *parts: str | int) -> Any:
+        """What it answers to a command.
+
+        Raises:
+            UpstreamUnavailable: it does not answer.
+        """
+        ...
+
 
 class Ecosystem(Protocol):
     """Gives agents memory and knowledge, and what to know when a conversation begins."""
@@ -33,16 +49,19 @@ class Ecosystem(Protocol):
 class Offer:
     """Tools, the tasks that some of them begin, and what the agent has to read and to ask.
 
-    `state_key` seals what clients carry from call to call. An operation may take `timeout_s`, unless it is a long one.
+    `state_key` seals what clients carry from call to call, `session_key` what they carry as their session. An operation
+    may take `timeout_s`, unless it is a long one.
     """
 
     gate: Gate
     tasks: Tasks
     catalogue: Catalogue
     state_key: bytes
+    session_key: bytes
     max_body_bytes: int
     timeout_s: float
     changes: Changes
+    valkey: Valkey
     ecosystem: Ecosystem
     resources: tuple[kit.Resource, ...] = ()
     prompts: tuple[kit.Prompt, ...] = ()

@@ -25,6 +25,12 @@ _RESOURCE: Final[Json] = {
     "authorization_servers": ["https://issuer.example"],
     "scopes_supported": ["read:tasks", "write:tasks"],
 }
+_SESSION: Final[Json] = {
+    "name": "Mcp-Session-Id",
+    "in": "header",
+    "description": "The session, as `initialize` has named it. Without one only POST is allowed.",
+    "schema": {"type": "string"},
+}
 # What is wrong with a message is said by JSON-RPC, what HTTP says better by a problem document (401, 405, 413, 415).
 _FAILURE: Final[Json] = {
     "description": "An error.",
@@ -51,7 +57,7 @@ PATHS: Final[dict[str, Json]] = {
     MCP_PATH: {
         "post": _operation(
             "mcp",
-            "MCP over streamable HTTP, without sessions",
+            "MCP over streamable HTTP",
             {
                 "200": {
                     "description": "As the protocol has it.",
@@ -60,6 +66,15 @@ PATHS: Final[dict[str, Json]] = {
                 "202": {"description": "A notification was taken."},
             },
             requestBody={"required": True, "content": {_JSON: _OBJECT | {"example": _CALL}}},
+        ),
+        "get": _operation(
+            "mcp_listen",
+            "What changes, for a session of MCP",
+            {"200": {"description": "Notifications, until somebody leaves.", "content": {_SSE: {}}}},
+            parameters=[_SESSION],
+        ),
+        "delete": _operation(
+            "mcp_end", "End a session of MCP", {"204": {"description": "It is over."}}, parameters=[_SESSION]
         ),
     },
     METADATA_PATH: _metadata("mcp_resource_at_root"),

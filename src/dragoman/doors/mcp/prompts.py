@@ -5,6 +5,7 @@ from typing import Any, Final
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types import GetPromptRequestParams, PaginatedRequestParams
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from dragoman import kit
 from dragoman.context import Caller
@@ -47,7 +48,7 @@ class Prompts:
             raise MCPError(INVALID_PARAMS, f"Unknown prompt: {params.name[:200]}")
         given = {**(params.arguments or {}), **_filled_in(params)}
         missing = prompt.missing(given)
-        if missing and "form" in abilities(ctx):
+        if missing and "form" in abilities(ctx) and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return {"resultType": "input_required", "inputRequests": {_ARGUMENTS: _form(prompt, missing)}}
         if missing:
             raise MCPError(INVALID_PARAMS, f"Missing arguments: {', '.join(one.name for one in missing)}")

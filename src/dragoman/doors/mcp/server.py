@@ -1,5 +1,6 @@
 """The SDK's server with our answers in it. Importing this needs the extra `mcp`, and costs 19 MB: see `door`."""
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 from mcp.server.caching import CacheableMethod, CacheHint
@@ -14,12 +15,16 @@ from dragoman.doors.mcp.catalogue import OperationTool
 from dragoman.doors.mcp.extension import TasksExtension, abilities
 from dragoman.doors.mcp.listening import Listening
 from dragoman.doors.mcp.methods import Context, add, listener, refuse_cursor, require_caller
+from dragoman.doors.mcp.notes import Notes
 from dragoman.doors.mcp.offer import Offer
 from dragoman.doors.mcp.prompts import Prompts
+from dragoman.doors.mcp.pushed import Pushed
 from dragoman.doors.mcp.resources import Resources
 from dragoman.doors.mcp.sessions import Sessions
 from dragoman.doors.mcp.task_tools import TaskTools
+from dragoman.doors.mcp.ticket import Tickets
 from dragoman.doors.mcp.wire import INVALID_PARAMS, Json
+from dragoman.doors.mcp.wishes import Wishes
 
 # Lists differ from caller to caller, and change only with a release or a policy.
 _PRIVATE: Final = CacheHint(ttl_ms=60_000, scope="private")
@@ -40,9 +45,22 @@ _ABOUT: Final = (
 )
 
 
-def build_server(offer: Offer) -> "tuple[Server[Any], Listening]":
-    """All methods, for both eras of the protocol, and those of them that go on until they are told to end."""
-    tools = Tools(offer)
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The server, and what it is made of that others need: to read and keep sessions, and to end what has no end."""
+
+    server: "Server[Any]"
+    tickets: Tickets
+    notes: Notes
+    pushed: Pushed
+    listening: Listening
+
+
+def build_server(offer: Offer) -> Parts:
+    """All methods, for both eras of the protocol."""
+    tickets, notes = Tickets(offer.session_key), Notes(offer.valkey)
+    pushed = Pushed(offer, tickets, notes)
+    tools = Tools(offer, pushed)
     server: Server[Any] = Server(
         "dragoman",
         version=__version__,
@@ -59,17 +77,17 @@ def build_server(offer: Offer) -> "tuple[Server[Any], Listening]":
     add(server, "tools/call", CallToolRequestParams, tools.call)
     resources, prompts = Resources(offer, sessions), Prompts(offer, sessions)
     listening = Listening(offer, prompts, resources)
-    for part in (resources, prompts, TasksExtension(offer), listening):
+    for part in (resources, prompts, TasksExtension(offer), listening, Wishes(offer, resources, notes)):
         part.join(server)
-    return server, listening
+    return Parts(server, tickets, notes, pushed, listening)
 
 
 class Tools:
     """What can be called."""
 
-    def __init__(self, offer: Offer) -> None:
+    def __init__(self, offer: Offer, pushed: Pushed) -> None:
         self._offer = offer
-        self._task_tools = TaskTools(offer)
+        self._task_tools = TaskTools(offer, pushed)
 
     async def list(self, ctx: Context, params: PaginatedRequestParams) -> Json:
         """All of them, on one page."""

@@ -1,6 +1,6 @@
 """One stream of notifications: everything on it carries the id of the request that opened it."""
 
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 from mcp_types import (
@@ -31,6 +31,18 @@ class TaskNotification(Notification[dict[str, Any], Literal["notifications/tasks
 
     method: Literal["notifications/tasks"] = "notifications/tasks"
     params: dict[str, Any]
+
+
+class Told(Protocol):
+    """Where changes are told."""
+
+    async def list_changed(self, name: str) -> None:
+        """One of the `LISTS` is another now."""
+        ...
+
+    async def updated(self, uri: str) -> None:
+        """What stands at an address is another now."""
+        ...
 
 
 class Stream:

@@ -12,9 +12,12 @@ from dragoman.arguments import check_values, read_arguments
 from dragoman.context import Caller
 from dragoman.doors.mcp.calls import KEY_META, read_key
 from dragoman.doors.mcp.catalogue import AgentTool, AnyTool, OperationTool, SkillTool
+from dragoman.doors.mcp.exchange import find_exchange
 from dragoman.doors.mcp.extension import abilities, require
-from dragoman.doors.mcp.methods import Context, listener, require_caller
+from dragoman.doors.mcp.methods import Context, require_caller
+from dragoman.doors.mcp.news import Tell, find_news
 from dragoman.doors.mcp.offer import Offer
+from dragoman.doors.mcp.pushed import Pushed
 from dragoman.doors.mcp.questions import Asking
 from dragoman.doors.mcp.tasks_wire import spoken, task_json, task_result
 from dragoman.doors.mcp.wire import INVALID_PARAMS, Json, failed
@@ -55,12 +58,13 @@ class TaskTools:
     """Calls them for clients of every kind.
 
     One that declares the tasks extension gets the task at once, unless the tool only reads. Any other waits; when the
-    task asks something, it gets the question in the way that it can take: to be asked and to call again, or as a result
-    that says so.
+    task asks something, it gets the question in the way that it can take: as a request while it waits, to be asked and
+    to call again, or as a result that says so.
     """
 
-    def __init__(self, offer: Offer) -> None:
+    def __init__(self, offer: Offer, pushed: Pushed) -> None:
         self._offer = offer
+        self._pushed = pushed
 
     async def call(self, ctx: Context, tool: AnyTool, params: CallToolRequestParams) -> Json:
         """Begin a task, or go on with one."""
@@ -80,6 +84,10 @@ class TaskTools:
                 # A client may answer before it is asked, if it knows what is asked.
                 while not as_task and (parts := _in_advance(task, responses)) is not None:
                     task = await self._send(ctx, caller, _reply(task, parts), as_task=False)
+            if (exchange := find_exchange(ctx)) is not None:
+                while await self._pushed.ask(ctx, exchange, caller, task):
+                    task = await self._followed(caller, task, task.seq, find_news(ctx))
+                return task_result(task)
         except DragomanError as error:
             return failed(error)
         if as_task:
@@ -113,17 +121,21 @@ class TaskTools:
             raise _used() from None
 
     async def _send(self, ctx: Context, caller: Caller, incoming: Incoming, *, as_task: bool) -> Task:
-        tasks, tell = self._offer.tasks, listener(ctx)
+        tasks, tell = self._offer.tasks, find_news(ctx)
         if as_task:
             return await tasks.send(caller, replace(incoming, wait_s=0))
         if tell is None:
             return await tasks.send(caller, incoming)
         task = await tasks.send(caller, replace(incoming, wait_s=0))
-        async with aclosing(tasks.follow(caller, task, 0, beat_s=_BEAT_S)) as happenings:
+        return await self._followed(caller, task, incoming.seen or 0, tell)
+
+    async def _followed(self, caller: Caller, task: Task, after: int, tell: Tell | None) -> Task:
+        """The task when it rests; what happened to it since event `after` is told on the way."""
+        async with aclosing(self._offer.tasks.follow(caller, task, after, beat_s=_BEAT_S)) as happenings:
             async for happening in happenings:
-                if happening is not None and happening.body["kind"] == "progress":
-                    await tell(happening.body["text"], happening.body.get("percent"))
-        return await tasks.get(caller, str(task.id))
+                if happening is not None and tell is not None:
+                    await tell(happening.body)
+        return await self._offer.tasks.get(caller, str(task.id))
 
 
 def _used() -> MCPError:

@@ -23,6 +23,11 @@ def read_object(text: bytes) -> Json:
     return cast("Json", found) if isinstance(found, dict) else {}
 
 
+def is_response(message: Json) -> bool:
+    """Whether a message answers one of ours."""
+    return "method" not in message and ("result" in message or "error" in message)
+
+
 def succeeded(text: str, structured: Json, *, meta: Json | None = None) -> Json:
     """The result of a tool that did its work: for programs, and the same as text for models."""
     result: Json = {"content": [{"type": "text", "text": text}], "structuredContent": structured, "isError": False}

@@ -4,10 +4,12 @@ from dragoman.infra.edge.address import base_url
 from dragoman.infra.edge.challenge import Resource
 from dragoman.infra.edge.cors import Cors
 from dragoman.infra.edge.edge import AsgiApp, AsgiScope, Edge, EdgeRules, Receive, Send
+from dragoman.infra.edge.events import ALIVE, Write, event, pump_events
 from dragoman.infra.edge.exchange import Answer, exchange, read_body
 from dragoman.infra.edge.problem import STATUS, problem
 
 __all__ = [
+    "ALIVE",
     "STATUS",
     "Answer",
     "AsgiApp",
@@ -18,8 +20,11 @@ __all__ = [
     "Receive",
     "Resource",
     "Send",
+    "Write",
     "base_url",
+    "event",
     "exchange",
     "problem",
+    "pump_events",
     "read_body",
 ]

@@ -15,7 +15,8 @@ _HEADERS = (
 _FIXED_HOST = re.compile(r"(localhost|\d{1,3}(\.\d{1,3}){3}|\[[0-9a-fA-F:.]+\])(:\d+)?")
 _EXPOSED = (
     b"x-request-id, x-correlation-id, etag, location, retry-after, ratelimit, ratelimit-policy, x-ratelimit-limit, "
-    b"x-ratelimit-remaining, x-ratelimit-reset, idempotency-replayed, www-authenticate"
+    b"x-ratelimit-remaining, x-ratelimit-reset, idempotency-replayed, www-authenticate, "
+    b"mcp-session-id"
 )
 
 

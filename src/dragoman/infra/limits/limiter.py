@@ -85,14 +85,22 @@ class Limiter:
             UpstreamUnavailable: it does not.
         """
         started = time.perf_counter()
+        await self.call("PING")
+        return time.perf_counter() - started
+
+    async def call(self, *parts: Part) -> Any:
+        """What Valkey answers to a command: for others who keep something there, over the wire that is open.
+
+        Raises:
+            UpstreamUnavailable: it does not answer, or refuses.
+        """
         wire = self._valkey.wire
         if wire is None:
             raise UpstreamUnavailable("valkey")
         try:
-            await wire.call("PING")
+            return await wire.call(*parts)
         except (ValkeyLostError, ValkeyRefusedError) as error:
             raise UpstreamUnavailable("valkey") from error
-        return time.perf_counter() - started
 
     async def check(self, partition: str, limits: Sequence[Limit], credential: Revocable | None = None) -> Verdict:
         """Count one request on all `limits`, or on none of them if one refuses or the credential is revoked.

@@ -278,7 +278,7 @@ class TaskEvent(Output):
 
     seq: int
     at: datetime
-    kind: Literal["status", "message", "artifact", "progress", "activity", "refused"]
+    kind: Literal["status", "message", "artifact", "progress", "log", "activity", "refused"]
     body: Json
 
 

@@ -215,6 +215,10 @@ class _Ports:
         """Words on how far it is."""
         await self._job.report({"kind": "progress", "text": text, "percent": percent})
 
+    async def log(self, text: str, level: kit.LogLevel) -> None:
+        """A line on how it is done; by itself it makes no task of work that ends at once."""
+        await self._job.note({"kind": "log", "text": text, "level": level})
+
     async def artifact(self, artifact: kit.Artifact, *, append: bool, last_chunk: bool) -> None:
         """A draft, or a further piece of one.
 

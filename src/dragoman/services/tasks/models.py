@@ -85,7 +85,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """One thing that happened to a task: a status, a message, an artifact, or progress."""
+    """One thing that happened to a task: a status, a message, an artifact, progress, or a line of its log."""
 
     seq: int
     at: datetime

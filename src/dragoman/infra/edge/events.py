@@ -1,0 +1,60 @@
+"""Server-sent events: as fast as the reader reads, no faster, and nothing is left when it goes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+
+from dragoman.infra.edge.edge import Receive, Send
+
+_LOG = structlog.get_logger(__name__)
+
+Write = Callable[[bytes], Awaitable[None]]
+
+# A comment, by which both sides and all between them know that the stream is open.
+ALIVE: Final = b": \n\n"
+_HEADERS: Final = [
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+async def pump_events(
+    pump: Callable[[Write], Awaitable[None]], receive: Receive, send: Send, headers: list[tuple[bytes, bytes]]
+) -> None:
+    """Begin the response and let `pump` write events to it, until it returns or the client leaves.
+
+    What it raises ends the stream and is logged: once a response has begun, only the pump could say what went wrong.
+    """
+    await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS, *headers]})
+
+    async def write(event: bytes) -> None:
+        await send({"type": "http.response.body", "body": event, "more_body": True})
+
+    async def run() -> None:
+        try:
+            await pump(write)
+        except Exception:  # noqa: BLE001 - an edge: nobody waits for this task to raise
+            _LOG.exception("request.stream_failed")
+        await send({"type": "http.response.body", "body": b""})
+
+    pumping, gone = asyncio.create_task(run()), asyncio.create_task(_gone(receive))
+    try:
+        await asyncio.wait({pumping, gone}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        pumping.cancel()
+        gone.cancel()
+        await asyncio.gather(pumping, gone, return_exceptions=True)
+
+
+def event(data: bytes, number: int | None = None) -> bytes:
+    """One event as it is written, with its number where it has one."""
+    line = b"data: " + data + b"\n\n"
+    return line if number is None else b"id: %d\n" % number + line
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
