@@ -227,3 +227,6 @@ def test_a_closed_stream_fails_nobody(lines: Lines) -> None:
     lines.stream.close()
 
     structlog.get_logger().info("nobody reads this")
+
+    with pytest.raises(ValueError, match="closed"):
+        lines.stream.write("x")

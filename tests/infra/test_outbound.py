@@ -84,7 +84,12 @@ async def test_localhost_is_refused_by_where_it_leads() -> None:
 
 @pytest.mark.parametrize("host", ["hooks.example", PUBLIC, "[2606:2800:21f:cb07:6820:80da:af6b:8b2c]", "gone.example"])
 async def test_a_public_address_is_let_through_and_so_is_a_name_that_leads_nowhere_today(host: str) -> None:
-    await Guard(resolve=Names(hooks_example=[PUBLIC])).check(f"https://{host}:8443/hook?a=b")
+    guard = Guard(resolve=Names(hooks_example=[PUBLIC], inner_example=["10.1.2.3"]))
+
+    await guard.check(f"https://{host}:8443/hook?a=b")
+
+    with pytest.raises(OutboundRefused):
+        await guard.check("https://inner.example:8443/hook?a=b")
 
 
 @pytest.mark.parametrize(

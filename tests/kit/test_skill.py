@@ -56,7 +56,12 @@ def test_a_near_miss_is_met_with_a_hint() -> None:
 
 @pytest.mark.parametrize("mode", ["application/vnd.ms-excel", "text/x-python", "image/*", "model/gltf+json"])
 def test_types_that_are_rare_but_right_are_taken(mode: str) -> None:
-    skill(id="a", description="x", input_modes=[mode])
+    @skill(id="a", description="x", input_modes=[mode])
+    class Reader(SkillHandler):
+        async def on_request(self, ctx: Context, content: Content) -> OnRequestResult:
+            return Completed(content)
+
+    assert list(Skill.of(Reader).info.input_modes) == [mode]
 
 
 def test_a_skill_that_can_do_nothing_is_refused() -> None:

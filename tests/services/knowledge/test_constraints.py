@@ -107,8 +107,10 @@ def test_a_file_that_does_not_parse_still_says_what_it_imports() -> None:
 
 
 @pytest.mark.parametrize("content", ["(" * 100_000, "-" * 200_000 + "1", "a" + ".b" * 50_000, "\x00"])
-def test_source_that_breaks_parsers_breaks_nothing_here(content: str) -> None:
-    run(Subject([SourceFile("a.py", content)]), operator="must_match", target="import", pattern="x")
+def test_source_that_breaks_parsers_still_says_what_it_imports(content: str) -> None:
+    broken = SourceFile("a.py", f"{content}\nimport requests\n")
+
+    assert places(run(Subject([broken]), operator="must_not_use", target="import", pattern="requests")) == [("a.py", 2)]
 
 
 PATHS = st.sampled_from(["a.py", "b.py", "src/c.py", "d.txt"])

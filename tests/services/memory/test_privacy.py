@@ -56,4 +56,6 @@ def test_what_said_nothing_else_is_known_for_it() -> None:
 
 def test_a_hostile_text_is_looked_through_in_no_time() -> None:
     for piece in ("1 ", "1-", "a@", "a.", "+1", "(1", "AA00 ", "A1A1 "):
-        clear(piece * 20_000, {}, [])
+        cleared = clear(piece * 20_000, {}, [])
+
+        assert (cleared.content, cleared.kinds) == (piece * 20_000, [])
