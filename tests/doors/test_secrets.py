@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 from uuid import uuid4
 
@@ -130,4 +131,28 @@ def test_work_whose_secrets_died_with_a_process_is_not_done_with_anything_else(
 
     assert error_of(ended)["code"] == "SECRETS_GONE"
     assert data(caller.http.get("/api/workers", params={"kind": "a2a"})) == []
+    assert places_of(server, secret) == []
+
+
+def test_work_that_was_done_before_its_process_died_is_found_done_without_its_secrets(
+    server: Server, caller: A2A, secret: str
+) -> None:
+    """The worker is written, and that the task has ended is not: the two tables are let go one after the other."""
+    [row] = sql(server, "SELECT slug FROM tenants ORDER BY id DESC LIMIT 1")
+    other = Server(beside(server)).start()
+    there, given, undone = A2A(other, keys_of=server, tenant=row["slug"]), worker(secret), ExitStack()
+    undone.enter_context(locked(server, "workers"))
+    begun = there.send(tool("worker_register", given, configuration=AT_ONCE))
+    with locked(server, "task_events"):
+        undone.close()
+        wait_for(lambda: sql(server, "SELECT 1 FROM workers WHERE name LIKE $1", f"%{given['name']}"), "the worker")
+        other.stop(signal.SIGKILL)
+    sql(server, "UPDATE task_queue SET lease_until = now() - interval '1 s' WHERE task_id = $1", begun["id"])
+
+    ended = wait_for(lambda: state(task := caller.get(begun["id"])) == "COMPLETED" and task, "the end of the task")
+
+    made = ended["artifacts"][0]["parts"][0]["data"]
+    assert (made["name"].endswith(given["name"]), made["has_credential"]) == (True, True)
+    [row] = sql(server, "SELECT attempt FROM tasks WHERE id = $1", begun["id"])
+    assert row["attempt"] == 2
     assert places_of(server, secret) == []
