@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import os
 import subprocess
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -94,6 +97,41 @@ def test_a_server_that_is_not_there_and_a_bad_token_are_answers_that_say_so(spok
     assert (refused.returncode, nowhere.returncode) == (0, 0)
     assert (answer["id"], answer["error"]["data"]["code"]) == (1, "UNAUTHENTICATED")
     assert "cannot reach" in unreached["error"]["message"]
+
+
+def test_a_session_that_has_ended_is_begun_anew_for_a_client_that_cannot_know() -> None:
+    """At pipes there is no status that could tell it."""
+    begun: list[str | None] = []
+
+    class Forgetful(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            session = self.headers.get("mcp-session-id")
+            message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            begun.append(f"{message['method']} {session}")
+            self.send_response(404 if session == "s1" else 200)
+            self.send_header("content-type", "application/json")
+            if message["method"] == "initialize":
+                self.send_header("mcp-session-id", f"s{len(begun)}")
+            body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {}}).encode()
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name that it has there
+            pass
+
+    asked = [{"jsonrpc": "2.0", "id": 1, "method": "initialize"}, {"jsonrpc": "2.0", "id": 2, "method": "ping"}]
+    with ThreadingHTTPServer(("127.0.0.1", 0), Forgetful) as forgetful:
+        Thread(target=forgetful.serve_forever, daemon=True).start()
+        settings = {"DRAGOMAN_URL": f"http://127.0.0.1:{forgetful.server_port}", "DRAGOMAN_TOKEN": "t"}
+        said = subprocess.run(
+            [DRAGOMAN, "mcp"], input="".join(json.dumps(one) + "\n" for one in asked), text=True, capture_output=True,
+            env=os.environ | settings, timeout=30, check=False,
+        )  # fmt: skip
+        forgetful.shutdown()
+
+    assert begun == ["initialize None", "ping s1", "initialize None", "ping s3"]
+    assert [json.loads(line)["id"] for line in said.stdout.splitlines()] == [1, 2]
 
 
 def test_a_stream_of_changes_does_not_keep_the_program_when_its_client_has_gone(spoken: Server) -> None:

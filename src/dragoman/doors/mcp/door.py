@@ -11,7 +11,7 @@ from dragoman.context import Caller, RequestContext, current_request
 from dragoman.doors.mcp.catalogue import OperationTool
 from dragoman.doors.mcp.metadata import METADATA_PATHS, Metadata
 from dragoman.doors.mcp.offer import Offer
-from dragoman.doors.mcp.wire import Json, error_json, is_response, read_object, rpc_code
+from dragoman.doors.mcp.wire import Json, error_json, read_object, rpc_code
 from dragoman.errors import (
     DragomanError,
     ExtraMissing,
@@ -131,8 +131,6 @@ class McpDoor:
         named = cast("Json", params).get("name") if isinstance(params, dict) else None
         tool = self._offer.catalogue.find(named) if method == "tools/call" else None
         passage = tool.passage if tool else _PASSAGES.get(method, _LOOK) if isinstance(method, str) else _LOOK
-        if is_response(message):
-            passage = SEND_MESSAGE
         await self._offer.gate.enter_ahead(passage, caller)
         if passage is not _LOOK and self._lacks_scope(caller, passage):
             await self._offer.gate.enter(passage, caller)

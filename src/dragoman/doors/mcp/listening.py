@@ -19,15 +19,14 @@ from dragoman.doors.mcp.methods import Context, add, require_caller
 from dragoman.doors.mcp.offer import Offer
 from dragoman.doors.mcp.prompts import Prompts
 from dragoman.doors.mcp.resources import Resources, find_task
+from dragoman.doors.mcp.staying import may_stay
 from dragoman.doors.mcp.stream import LISTS, Stream, Told
 from dragoman.doors.mcp.tasks_wire import detailed_task_json
 from dragoman.doors.mcp.watch import Watch
 from dragoman.doors.mcp.wire import Json
-from dragoman.errors import DragomanError, Forbidden, InvalidInput, NotFound, RateLimited, Unauthenticated
-from dragoman.operations import Passage, RateClass
+from dragoman.errors import Forbidden, InvalidInput, NotFound, RateLimited
 from dragoman.services.tasks.models import Task
 from dragoman.services.tasks.operations import GET_TASK
-from dragoman.services.tenancy.operations import SHOW_IDENTITY
 
 # What varies without anybody's writing is looked at so often, and what is written so often in case a nudge was lost.
 _GLANCE_S: Final = 1.0
@@ -36,8 +35,6 @@ LOOK_S: Final = 15.0
 _SELDOM_S: Final = 120.0
 # Then the client comes again, with credentials that are good.
 LONGEST_S: Final = 900.0
-# Everybody may ask who they are, as long as their credentials are good.
-_STAY: Final = Passage(SHOW_IDENTITY.name, SHOW_IDENTITY.permission, RateClass.POLL)
 _MOST_STREAMS: Final = 1_000
 _MOST_NAMED: Final = 100
 _COME_BACK_S: Final = 5
@@ -115,22 +112,12 @@ class Listening:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(signal.wait(), LOOK_S)
                 signal.clear()
-                if not await self.may_stay(caller):
+                if not await may_stay(self._offer.gate, caller):
                     for name in (name for name in LISTS if any(watch.name == name for watch in watches)):
                         await stream.list_changed(name)
                     break
             for task in running:
                 task.cancel()
-
-    async def may_stay(self, caller: Caller) -> bool:
-        """Whether the credentials of a stream are still good."""
-        try:
-            await self._offer.gate.enter(_STAY, caller)
-        except Unauthenticated:  # the role was changed, or the credential taken back: every list is another now
-            return False
-        except DragomanError:  # too many requests of this caller say nothing against a stream that is open
-            pass
-        return True
 
     def lists(self, caller: Caller, told: Told, names: Iterable[str]) -> list[Watch]:
         """What watches lists of these names."""

@@ -16,6 +16,7 @@ from dragoman.doors.mcp.exchange import Exchange
 from dragoman.doors.mcp.methods import Context
 from dragoman.doors.mcp.notes import Notes
 from dragoman.doors.mcp.offer import Offer
+from dragoman.doors.mcp.staying import may_stay
 from dragoman.doors.mcp.ticket import Ticket, Tickets
 from dragoman.doors.mcp.wire import Json
 from dragoman.errors import NotFound
@@ -24,6 +25,8 @@ from dragoman.services.tasks.operations import SEND_MESSAGE
 
 # In case a nudge was lost.
 _LOOK_S: Final = 15.0
+# Whoever has not answered by then may do so still, but nobody notices that the token of the call has expired.
+_LONGEST_S: Final = 3_600.0
 # Before this version there were only forms, and no word for them.
 _WITH_MODES: Final = "2025-11-25"
 
@@ -53,15 +56,16 @@ class Pushed:
         key, request = next(iter(requests.items()))
         ref = self._ref(ticket, str(task.id), key)
         await exchange.ask(ctx, ref, _dated(request, ticket.version))
-        with self._following(caller, task) as signal:
-            while not self._closing:
-                signal.clear()
-                if (await self._offer.tasks.get(caller, str(task.id))).seq != task.seq:
-                    return True
-                if await self._notes.take_up(caller.tenant, ticket, ref):
-                    return False
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(signal.wait(), _LOOK_S)
+        with self._following(caller, task) as signal, suppress(TimeoutError):
+            async with asyncio.timeout(_LONGEST_S):
+                while not self._closing and await may_stay(self._offer.gate, caller):
+                    signal.clear()
+                    if (await self._offer.tasks.get(caller, str(task.id))).seq != task.seq:
+                        return True
+                    if await self._notes.take_up(caller.tenant, ticket, ref):
+                        return False
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(signal.wait(), _LOOK_S)
         return False
 
     async def take(self, caller: Caller, ticket: Ticket, message: Json) -> None:

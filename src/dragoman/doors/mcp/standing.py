@@ -14,6 +14,7 @@ from dragoman.context import Caller
 from dragoman.doors.mcp.listening import LONGEST_S, LOOK_S, Listening
 from dragoman.doors.mcp.notes import Noted, Notes
 from dragoman.doors.mcp.offer import Offer
+from dragoman.doors.mcp.staying import may_stay
 from dragoman.doors.mcp.stream import LISTS
 from dragoman.doors.mcp.ticket import Ticket
 from dragoman.doors.mcp.watch import Watch
@@ -97,7 +98,7 @@ class _Run:
                     await asyncio.wait_for(signal.wait(), LOOK_S)
                 except TimeoutError:
                     await self._write(ALIVE)
-                if not await self._listening.may_stay(self._caller):
+                if not await may_stay(self._offer.gate, self._caller):
                     for name in LISTS:
                         await self._line.list_changed(name)
                     break
