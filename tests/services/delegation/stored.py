@@ -25,11 +25,12 @@ _AT_ONCE = 200_000
 
 
 async def store(url: str, tenant: UUID, first: int, last: int) -> None:
-    """Put tasks of these numbers into the database, and let PostgreSQL look at what it has now."""
+    """Put tasks of these numbers into the database, and let PostgreSQL look at what it has now, at once and not later."""
     connection = await asyncpg.connect(url)
     try:
         for begin in range(first, last + 1, _AT_ONCE):
             await connection.execute(STORE, tenant, begin, min(begin + _AT_ONCE - 1, last))
-        await connection.execute("ANALYZE tasks, delegations, task_events, task_queue")
+        await connection.execute("VACUUM ANALYZE tasks, delegations, task_events, task_queue")
+        await connection.execute("CHECKPOINT")
     finally:
         await connection.close()
