@@ -25,7 +25,7 @@ _AT_ONCE = 200_000
 
 
 async def store(url: str, tenant: UUID, first: int, last: int) -> None:
-    """Put tasks of these numbers into the database, and let PostgreSQL look at what it has now, at once and not later."""
+    """Put tasks of these numbers into the database, and let PostgreSQL tidy up and look at them now, not later."""
     connection = await asyncpg.connect(url)
     try:
         for begin in range(first, last + 1, _AT_ONCE):
