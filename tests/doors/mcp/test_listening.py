@@ -113,12 +113,17 @@ def test_another_role_is_told_as_other_lists_and_ends_the_stream(
     user = invite(here.http, "vera", "viewer")
     vera = Mcp(everything, keys_of=spoken, role="viewer", user="vera", tenant=tenant)
 
-    with Ear(vera, toolsListChanged=True, resourcesListChanged=True) as ear:
+    with (
+        Ear(vera, toolsListChanged=True, resourcesListChanged=True) as ear,
+        Session(vera).listen().begun() as line,
+    ):
         here.call("user_update", {"user_id": user["id"], "role": "analyst"})
         ear.next("notifications/tools/list_changed")
         ear.next("notifications/resources/list_changed")
         ear.end()
+        told = line.rest()
 
+    assert len(told) == 3
     assert vera.post("tools/list").status_code == 401
 
 
