@@ -9,7 +9,8 @@ from uuid import UUID
 from dragoman.context import ourselves
 from dragoman.infra.db import Database, Scope
 from dragoman.services.audit.models import Outcome
-from dragoman.services.audit.trail import AuditTrail, Entry, Line
+from dragoman.services.audit.store import Line
+from dragoman.services.audit.trail import AuditTrail, Entry
 
 _AFTER_ALL = UUID(int=2**128 - 1)
 Record = dict[str, Any]

@@ -16,12 +16,14 @@ _BEFORE_ALL = UUID(int=0)
 ADD: LiteralString = """
 INSERT INTO audit_records (tenant_id, id, at, operation, outcome, subject, body, mac)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"""
-# As one document: the driver would look at every value of eight arrays, to see whether it is an array again.
+# As one document: the driver would look at every value of eight arrays, to see whether it is an array again. Also part
+# of statements that do what is recorded: `$1` is the document of `rows`, and `place` the place of a record in it.
 ADD_ALL: LiteralString = """
 INSERT INTO audit_records (tenant_id, id, at, operation, outcome, subject, body, mac)
-SELECT tenant, id, at, operation, outcome, subject, convert_to(body, 'UTF8'), decode(mac, 'hex')
+SELECT r.tenant, r.id, r.at, r.operation, r.outcome, r.subject, convert_to(r.body, 'UTF8'), decode(r.mac, 'hex')
 FROM json_to_recordset($1::text::json)
-    AS g (tenant uuid, id uuid, at timestamptz, operation text, outcome text, subject text, body text, mac text)"""
+    AS r (place int, tenant uuid, id uuid, at timestamptz, operation text, outcome text, subject text, body text,
+          mac text)"""
 # Ids sort by time: a range of them spares the rows outside the wanted time, and `at` is exact.
 LIST: LiteralString = """
 SELECT r.id, r.at, r.operation, r.outcome, r.subject, r.body, l.seq FROM audit_records r
@@ -120,6 +122,30 @@ class Watermark:
     id: UUID
 
 
+# A record as it is stored: tenant, id, what is shown of it, body, mac.
+Line = tuple[UUID, UUID, Shown, bytes, bytes]
+
+
+def rows(lines: Sequence[Line]) -> str:
+    """The records as the one parameter of `ADD_ALL`."""
+    return document(
+        [
+            {
+                "place": place,
+                "tenant": tenant,
+                "id": record_id,
+                "at": seen.at,
+                "operation": seen.operation,
+                "outcome": seen.outcome,
+                "subject": seen.subject,
+                "body": body.decode(),
+                "mac": mac.hex(),
+            }
+            for place, (tenant, record_id, seen, body, mac) in enumerate(lines)
+        ]
+    )
+
+
 class AuditStore:
     """What a tenant sees and adds."""
 
@@ -131,22 +157,9 @@ class AuditStore:
         columns = (shown.at, shown.operation, shown.outcome, shown.subject)
         await self._db.execute(scope, ADD, scope.tenant, record_id, *columns, body, mac)
 
-    async def add_all(self, scope: Scope, rows: Sequence[tuple[UUID, UUID, Shown, bytes, bytes]]) -> None:
-        """Records of several tenants: tenant, id, what is shown, body, mac; in whatever unit of work is open."""
-        given = [
-            {
-                "tenant": tenant,
-                "id": record_id,
-                "at": seen.at,
-                "operation": seen.operation,
-                "outcome": seen.outcome,
-                "subject": seen.subject,
-                "body": body.decode(),
-                "mac": mac.hex(),
-            }
-            for tenant, record_id, seen, body, mac in rows
-        ]
-        await self._db.execute(scope, ADD_ALL, document(given))
+    async def add_all(self, scope: Scope, lines: Sequence[Line]) -> None:
+        """Records of several tenants, in whatever unit of work is open."""
+        await self._db.execute(scope, ADD_ALL, rows(lines))
 
     async def page(self, scope: Scope, limit: int, ids: tuple[UUID, UUID], *filters: Any) -> Sequence[Any]:
         """Newest first, with ids between the two; filters: operation, subject, outcome, since, until."""

@@ -11,7 +11,7 @@ import orjson
 from dragoman.context import Caller, current_request
 from dragoman.infra.db import Database, Scope
 from dragoman.services.audit.models import Outcome
-from dragoman.services.audit.store import AuditStore, Shown
+from dragoman.services.audit.store import AuditStore, Line, Shown, rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,6 @@ class Entry:
     code: str | None = None
     reason: str | None = None
     details: Mapping[str, str | int] | None = None
-
-
-# A record as it is stored: tenant, id, what is shown of it, body, mac.
-Line = tuple[UUID, UUID, Shown, bytes, bytes]
 
 
 class AuditTrail:
@@ -66,6 +62,14 @@ class AuditTrail:
         """Record many at once, of whichever tenants, in the open unit of work of a core that sees them all."""
         await self._store.add_all(scope, lines)
         await self._db.after_commit(self._wake_sealer)
+
+    def rows(self, lines: Sequence[Line]) -> str:
+        """Records as the parameter of a statement that adds them with what they record; `added` when it is done."""
+        return rows(lines)
+
+    def added(self) -> None:
+        """Records were committed by a statement of somebody else's."""
+        self._wake()
 
     async def _wake_sealer(self) -> None:
         self._wake()

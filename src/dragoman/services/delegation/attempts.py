@@ -14,7 +14,8 @@ from dragoman.context import Caller
 from dragoman.errors import DragomanError, Internal, Kind
 from dragoman.operations import Input
 from dragoman.services.audit.models import Outcome as Recorded
-from dragoman.services.audit.trail import AuditTrail, Entry, Line
+from dragoman.services.audit.store import Line
+from dragoman.services.audit.trail import AuditTrail, Entry
 from dragoman.services.delegation.effects import Ledger, TaskEffects
 from dragoman.services.delegation.envelope import Envelope
 from dragoman.services.delegation.errors import (

@@ -1,7 +1,6 @@
 """Takes what is due, gives it to workers, and writes what came of it; takes over what a dead process left."""
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
@@ -11,7 +10,7 @@ import structlog
 from dragoman.context import progress_to, within_task
 from dragoman.errors import DragomanError, UpstreamUnavailable
 from dragoman.infra.telemetry import TaskMetrics
-from dragoman.services.audit.trail import Line
+from dragoman.services.audit.store import Line
 from dragoman.services.delegation.attempts import Attempt, Bench
 from dragoman.services.delegation.errors import Superseded
 from dragoman.services.delegation.store import Claimed, DelegationStore, Move
@@ -54,8 +53,9 @@ class Coordinator:
         self._running: dict[UUID, tuple[asyncio.Task[None], Attempt]] = {}
         self._slots: dict[str, asyncio.Semaphore] = {}
         self._poked = asyncio.Event()
+        self._crowded = False
         self._batch = _MOST // 2
-        self.moves: Grouped[tuple[Move, Line], int | None] = Grouped(self._move)
+        self.moves: Grouped[tuple[Move, Line], int | None] = Grouped(store.move)
 
     def poke(self) -> None:
         """There may be something to do."""
@@ -67,17 +67,17 @@ class Coordinator:
         loop = asyncio.get_running_loop()
         while True:
             self._poked.clear()
-            taken = 0
+            more = False
             try:
                 if loop.time() - looked >= self._beat_s:
                     looked = loop.time()
-                    taken += await self._take(left=True)
-                taken += await self._take(left=False)
+                    more = await self._take(left=True)
+                more |= await self._take(left=False)
             except DragomanError as error:
                 _LOG.warning("delegation.claim_failed", reason=error.message)
             except Exception:  # noqa: BLE001 - a worker loop: the next round may succeed
                 _LOG.exception("delegation.claim_failed")
-            if not taken:
+            if not more:
                 await _within(self._poked, self._beat_s)
 
     async def beat(self) -> None:
@@ -131,20 +131,23 @@ class Coordinator:
         """Whether it runs in this process."""
         return task_id in self._running
 
-    async def _take(self, *, left: bool) -> int:
+    async def _take(self, *, left: bool) -> bool:
+        """Begin what there is to do; whether there may be more of it."""
         room = self._at_once - len(self._running)
         # A claim for every place that becomes free would be a commit for each.
-        if room < self._at_once // 4:
-            return 0
+        self._crowded = room < self._at_once // 4
+        if self._crowded:
+            return False
         attempts: dict[UUID, Attempt] = {}
 
         async def assign(one: Claimed) -> tuple[Json, Line]:
             attempt = attempts[one.task.id] = Attempt(self._bench, one, gate=self._slot)
             return await attempt.assigned()
 
-        claimed = await self._store.claim(self._post.worker, min(room, self._batch), left=left, assign=assign)
+        limit = min(room, self._batch)
+        claimed = await self._store.claim(self._post.worker, limit, left=left, assign=assign)
         if not claimed:
-            return 0
+            return False
         if left:
             _LOG.warning("delegation.taken_over", tasks=len(claimed), first=str(claimed[0].task.id))
         for one in claimed:
@@ -156,7 +159,7 @@ class Coordinator:
             work.add_done_callback(lambda done, task_id=one.task.id: self._ended(task_id, done))
             self._post.hub.happened(one.task.id)
         await self._paced(len(claimed))
-        return len(claimed)
+        return len(claimed) == limit
 
     async def _paced(self, begun: int) -> None:
         """Let what was claimed begin, and claim as many at once as this machine can begin in a moment."""
@@ -191,7 +194,7 @@ class Coordinator:
     def _ended(self, task_id: UUID, work: asyncio.Task[None]) -> None:
         if (running := self._running.get(task_id)) is not None and running[0] is work:
             del self._running[task_id]
-        if len(self._running) <= self._at_once // 4 * 3:
+        if self._crowded and len(self._running) <= self._at_once // 4 * 3:
             self._poked.set()
 
     async def _go(self, one: Claimed, attempt: Attempt) -> None:
@@ -230,10 +233,6 @@ class Coordinator:
                 if seq is None:
                     raise Superseded
                 return move
-
-    async def _move(self, moves: Sequence[tuple[Move, Line]]) -> Sequence[int | None]:
-        seqs = await self._store.move(moves)
-        return [seqs.get(move.id) for move, _ in moves]
 
 
 async def _within(signal: asyncio.Event, seconds: float) -> None:

@@ -8,7 +8,8 @@ from uuid import UUID
 from dragoman.context import Caller
 from dragoman.errors import Conflict, DragomanError
 from dragoman.services.audit.models import Outcome
-from dragoman.services.audit.trail import Entry, Line
+from dragoman.services.audit.store import Line
+from dragoman.services.audit.trail import Entry
 from dragoman.services.delegation import models as m
 from dragoman.services.delegation.attempts import NEVER, result_artifacts
 from dragoman.services.delegation.coordinator import Coordinator
@@ -246,7 +247,7 @@ class Steering:
             raise WaitsForApproval(judgment.waits_for)
 
     async def _step(self, move: Move, line: Line) -> bool:
-        if move.id not in await self._store.move([(move, line)]):
+        if await self._store.move([(move, line)]) == [None]:
             return False
         self._hub.happened(move.id)
         return True

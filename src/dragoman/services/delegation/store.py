@@ -7,18 +7,21 @@ from typing import Any, LiteralString
 from uuid import UUID
 
 from dragoman.infra.db import Database, Scope, document
-from dragoman.services.audit.trail import AuditTrail, Line
+from dragoman.services.audit.store import ADD_ALL, Line
+from dragoman.services.audit.trail import AuditTrail
 from dragoman.services.delegation.workers import Json
 from dragoman.services.tasks.models import Task
 from dragoman.services.tasks.store import TASK_COLUMNS, TERMINAL_STATES, read_task
 
 _LANE: LiteralString = "'delegated'"
+# What is recorded is added by the statement that does it, for those of its rows that it did.
+_RECORD: LiteralString = ADD_ALL.replace("$1", "$2")
 
 # A key that is taken drops its row, and with it everything that would have come of it.
 ADD: LiteralString = f"""
 WITH given AS (
     SELECT * FROM jsonb_to_recordset($1::text::jsonb)
-    AS g (tenant uuid, id uuid, canonical uuid, run int, alias text, context_id text, owner text, state text,
+    AS g (place int, tenant uuid, id uuid, canonical uuid, run int, alias text, context_id text, owner text, state text,
           message jsonb, history jsonb, artifacts jsonb, metadata jsonb, caller jsonb, events jsonb, attempt int,
           actor text, key text, digest text, action text, matter text, correlation_id text, max_attempts int,
           deadline timestamptz, dry_run boolean, waits_for jsonb, governance jsonb, envelope jsonb, run_at timestamptz)
@@ -45,6 +48,8 @@ WITH given AS (
     INSERT INTO task_events (tenant_id, task_id, seq, body)
     SELECT g.tenant, g.id, e.seq, e.body FROM given g JOIN accepted a ON a.task_id = g.id
     CROSS JOIN jsonb_array_elements(g.events) WITH ORDINALITY AS e (body, seq)
+), recorded AS (
+    {_RECORD} JOIN given g USING (place) JOIN accepted a ON a.task_id = g.id
 )
 SELECT task_id FROM accepted"""
 
@@ -72,16 +77,20 @@ WITH due AS (
     SELECT q.task_id FROM task_queue q WHERE q.lane = {_LANE} AND q.worker IS NOT NULL AND q.lease_until < now()
     ORDER BY q.lease_until LIMIT $2 FOR UPDATE SKIP LOCKED
 {_TAKE}"""
-LOG: LiteralString = """
-INSERT INTO task_events (tenant_id, task_id, seq, body)
-SELECT * FROM jsonb_to_recordset($1::text::jsonb) AS g (tenant uuid, id uuid, seq int, body jsonb)"""
+LOG: LiteralString = f"""
+WITH logged AS (
+    INSERT INTO task_events (tenant_id, task_id, seq, body)
+    SELECT * FROM jsonb_to_recordset($1::text::jsonb) AS g (tenant uuid, id uuid, seq int, body jsonb)
+)
+{_RECORD}"""
 
 # What names an attempt is that attempt's or nobody's; what names none is an operator's, from the state it saw.
 MOVE: LiteralString = f"""
 WITH given AS (
     SELECT * FROM jsonb_to_recordset($1::text::jsonb)
-    AS g (tenant uuid, id uuid, attempt int, expected text, state text, message jsonb, error jsonb, slot jsonb,
-          artifacts jsonb, events jsonb, run_at timestamptz, governance jsonb, waits_for jsonb, answer jsonb)
+    AS g (place int, tenant uuid, id uuid, attempt int, expected text, state text, message jsonb, error jsonb,
+          slot jsonb, artifacts jsonb, events jsonb, run_at timestamptz, governance jsonb, waits_for jsonb,
+          answer jsonb)
 ), moved AS (
     UPDATE tasks t SET seq = t.seq + jsonb_array_length(g.events), state = g.state, status_at = now(),
         message = g.message, error = g.error, slot = g.slot, artifacts = coalesce(g.artifacts, t.artifacts),
@@ -89,7 +98,7 @@ WITH given AS (
     FROM given g
     WHERE t.tenant_id = g.tenant AND t.id = g.id AND t.state = g.expected
       AND (g.attempt IS NULL OR t.attempt = g.attempt)
-    RETURNING t.tenant_id, t.id, t.seq, t.state, g.events, g.run_at, g.governance, g.waits_for, g.answer
+    RETURNING g.place, t.tenant_id, t.id, t.seq, t.state, g.events, g.run_at, g.governance, g.waits_for, g.answer
 ), ended AS (
     DELETE FROM task_queue q USING moved m WHERE q.task_id = m.id AND m.state IN {TERMINAL_STATES}
 ), again AS (
@@ -105,10 +114,12 @@ WITH given AS (
       AND (m.governance IS NOT NULL OR m.waits_for IS NOT NULL OR m.answer IS NOT NULL OR d.waits_for IS NOT NULL)
 ), logged AS (
     INSERT INTO task_events (tenant_id, task_id, seq, body)
-    SELECT m.tenant_id, m.id, m.seq - jsonb_array_length(m.events) + e.place, e.body
-    FROM moved m CROSS JOIN jsonb_array_elements(m.events) WITH ORDINALITY AS e (body, place)
+    SELECT m.tenant_id, m.id, m.seq - jsonb_array_length(m.events) + e.nth, e.body
+    FROM moved m CROSS JOIN jsonb_array_elements(m.events) WITH ORDINALITY AS e (body, nth)
+), recorded AS (
+    {_RECORD} JOIN moved m USING (place)
 )
-SELECT id, seq FROM moved"""
+SELECT place, seq FROM moved"""
 NOTE: LiteralString = """
 WITH moved AS (
     UPDATE tasks SET seq = seq + 1 WHERE tenant_id = $1 AND id = $2 RETURNING seq
@@ -168,6 +179,8 @@ class Accepted:
     dry_run: bool = False
     waits_for: list[str] | None = None
     governance: Json = field(default_factory=dict[str, Any])
+    # Among those that are stored with it.
+    place: int = 0
 
 
 @dataclass(slots=True)
@@ -203,6 +216,8 @@ class Move:
     governance: Json | None = None
     waits_for: list[str] | None = None
     answer: Json | None = None
+    # Among those that are made with it.
+    place: int = 0
 
 
 # The event that says who performs a task that was claimed, and its record.
@@ -220,12 +235,10 @@ class DelegationStore:
 
     async def add(self, tasks: Sequence[tuple[Accepted, Line]]) -> set[UUID]:
         """Store them; the ids of those whose key was free."""
-        async with self._db.unit(self._scope):
-            rows = await self._db.fetch(self._scope, ADD, document([task for task, _ in tasks]))
-            stored = {row["task_id"] for row in rows}
-            if records := [record for task, record in tasks if task.id in stored]:
-                await self._trail.add_all(self._scope, records)
-        return stored
+        rows = await self._db.fetch(self._scope, ADD, *self._given(tasks))
+        if rows:
+            self._trail.added()
+        return {row["task_id"] for row in rows}
 
     async def claim(self, worker: UUID, limit: int, *, left: bool, assign: Assign) -> list[Claimed]:
         """Begin an attempt at what is due, or at what a dead process left, and note who is to do it."""
@@ -239,18 +252,17 @@ class DelegationStore:
                 {"tenant": one.task.tenant_id, "id": one.task.id, "seq": one.task.seq, "body": event}
                 for one, (event, _) in zip(claimed, steps, strict=True)
             ]
-            await self._db.execute(self._scope, LOG, document(log))
-            await self._trail.add_all(self._scope, [record for _, record in steps])
+            await self._db.execute(self._scope, LOG, document(log), self._trail.rows([record for _, record in steps]))
+        self._trail.added()
         return claimed
 
-    async def move(self, moves: Sequence[tuple[Move, Line]]) -> dict[UUID, int]:
-        """Make these steps; the last event number of each task that could be moved."""
-        async with self._db.unit(self._scope):
-            rows = await self._db.fetch(self._scope, MOVE, document([move for move, _ in moves]))
-            moved = {row["id"]: row["seq"] for row in rows}
-            if records := [record for move, record in moves if move.id in moved]:
-                await self._trail.add_all(self._scope, records)
-        return moved
+    async def move(self, moves: Sequence[tuple[Move, Line]]) -> list[int | None]:
+        """Make these steps; for each the last event number of its task, or None: it could not be moved."""
+        rows = await self._db.fetch(self._scope, MOVE, *self._given(moves))
+        if rows:
+            self._trail.added()
+        seqs: dict[int, int] = {row["place"]: row["seq"] for row in rows}
+        return [seqs.get(place) for place in range(len(moves))]
 
     async def note(self, tenant: UUID, task_id: UUID, event: Json) -> None:
         """Something that did not move the task, for its log."""
@@ -260,6 +272,11 @@ class DelegationStore:
         """An approval is no longer open: the tasks that can go on now."""
         rows = await self._db.fetch(self._scope, DECIDED, tenant, approval_id, event)
         return [row["id"] for row in rows]
+
+    def _given(self, steps: Sequence[tuple[Accepted | Move, Line]]) -> tuple[str, str]:
+        for place, (step, _) in enumerate(steps):
+            step.place = place
+        return document([step for step, _ in steps]), self._trail.rows([line for _, line in steps])
 
 
 def _claimed(row: Any) -> Claimed:

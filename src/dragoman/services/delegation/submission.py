@@ -10,7 +10,8 @@ from dragoman.context import Caller, PrincipalType, Role, current_request
 from dragoman.errors import DragomanError, IdempotencyConflict
 from dragoman.infra.db import check_key
 from dragoman.services.audit.models import Outcome
-from dragoman.services.audit.trail import AuditTrail, Entry, Line
+from dragoman.services.audit.store import Line
+from dragoman.services.audit.trail import AuditTrail, Entry
 from dragoman.services.delegation.attempts import NEVER, WAITS_FOR_APPROVAL, asking, read_input, result_artifacts
 from dragoman.services.delegation.envelope import ActorType, Envelope
 from dragoman.services.delegation.errors import ActorMismatch, CapabilityNotFound, DeadlinePassed
