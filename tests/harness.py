@@ -128,9 +128,10 @@ class Server:
         """Everything that it has logged so far, as far as it is JSON."""
         return [json.loads(line) for line in self.log.read_text().split("\n") if line.startswith("{")]
 
-    def security_events(self) -> list[dict[str, Any]]:
-        """Everything in its security stream."""
-        return [json.loads(line) for line in (self.data_dir / "security.jsonl").read_text().splitlines()]
+    def security_events(self, *, of: str | None = None) -> list[dict[str, Any]]:
+        """Everything in its security stream, or what the request of this id has left there."""
+        events = [json.loads(line) for line in (self.data_dir / "security.jsonl").read_text().splitlines()]
+        return events if of is None else [event for event in events if event.get("request_id") == of]
 
     def _answers(self) -> bool:
         try:

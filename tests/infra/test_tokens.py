@@ -243,7 +243,7 @@ def test_invalid_credentials_get_the_same_401_and_the_log_says_why(server: Serve
     answer = ask(server, headers, request_id)
 
     assert answer == (401, CHALLENGE, refused(request_id))
-    [event] = [event for event in server.security_events() if event["request_id"] == request_id]
+    [event] = server.security_events(of=request_id)
     assert event["event"] == "credentials_rejected"
     assert case.reason in event["reason"]
     written = json.dumps([server.log_lines(), server.security_events()])
@@ -258,7 +258,7 @@ def test_no_credentials_at_all_get_401_without_an_error_code(server: Server) -> 
     answer = ask(server, {}, request_id)
 
     assert answer == (401, 'Bearer realm="dragoman"', refused(request_id))
-    [event] = [event for event in server.security_events() if event["request_id"] == request_id]
+    [event] = server.security_events(of=request_id)
     assert event["reason"] == "no credentials"
 
 

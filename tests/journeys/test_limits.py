@@ -144,7 +144,7 @@ def test_a_refusal_is_logged_with_who_it_was_and_counted(limited: Server) -> Non
 
     assert refused.status_code == 429
     assert refusals(limited, tenant_id=str(row["id"]), skill_name="user", limit="user") == 1
-    (event,) = [event for event in limited.security_events() if event["request_id"] == refused.headers["x-request-id"]]
+    (event,) = limited.security_events(of=refused.headers["x-request-id"])
     assert (event["event"], event["limit"]) == ("rate_limited", "user")
     assert (event["tenant"], event["subject"], event["ip"]) == (tenant, "bob", "127.0.0.1")
     assert event in [line for line in limited.log_lines() if line.get("stream") == "security"]

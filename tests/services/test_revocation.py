@@ -82,7 +82,7 @@ def test_a_revoked_token_is_answered_as_any_other_that_is_not_valid(
     assert [answer.headers["www-authenticate"] for answer in answers] == [
         'Bearer realm="dragoman", error="invalid_token"'
     ] * 2
-    events = [event for event in server.security_events() if event["request_id"] == request_id]
+    events = server.security_events(of=request_id)
     assert (events[0]["reason"], events[0]["credential_id"]) == ("revoked", jti(token))
 
 

@@ -112,7 +112,7 @@ def test_a_refusal_names_the_permission_and_is_audited_and_a_security_event(
     assert [(r["operation"], r["subject"], r["code"], r["request_id"]) for r in records] == [
         ("user.invite", "eve", "UNAUTHORIZED", request_id)
     ]
-    [event] = [event for event in server.security_events() if event["request_id"] == request_id]
+    [event] = server.security_events(of=request_id)
     assert {name: event[name] for name in ("event", "tenant", "subject", "operation", "permission", "ip")} == {
         "event": "access_denied",
         "tenant": slug,
