@@ -84,7 +84,8 @@ WITH logged AS (
 )
 {_RECORD}"""
 
-# What names an attempt is that attempt's or nobody's; what names none is an operator's, from the state it saw.
+# What names an attempt is that attempt's or nobody's; what names none is an operator's, from the state it saw. Keys are
+# compared as sets of one: plain equality can be hashed, and a plan from when the table was small would read all of it.
 MOVE: LiteralString = f"""
 WITH given AS (
     SELECT * FROM jsonb_to_recordset($1::text::jsonb)
@@ -96,8 +97,8 @@ WITH given AS (
         message = g.message, error = g.error, slot = g.slot, artifacts = coalesce(g.artifacts, t.artifacts),
         attempt = t.attempt + CASE WHEN g.state = 'in_progress' THEN 1 ELSE 0 END
     FROM given g
-    WHERE t.tenant_id = g.tenant AND t.id = g.id AND t.state = g.expected
-      AND (g.attempt IS NULL OR t.attempt = g.attempt)
+    WHERE t.tenant_id = ANY (ARRAY[g.tenant]) AND t.id = ANY (ARRAY[g.id])
+      AND t.state IS NOT DISTINCT FROM g.expected AND (g.attempt IS NULL OR t.attempt = g.attempt)
     RETURNING g.place, t.tenant_id, t.id, t.seq, t.state, g.events, g.run_at, g.governance, g.waits_for, g.answer
 ), ended AS (
     DELETE FROM task_queue q USING moved m WHERE q.task_id = m.id AND m.state IN {TERMINAL_STATES}

@@ -20,11 +20,12 @@ CROSS JOIN LATERAL (
 ) running
 ON CONFLICT (tenant_id, canonical_id, step, digest) DO UPDATE SET attempt = excluded.attempt
 RETURNING tenant_id, canonical_id, step, digest, outcome, xmax = 0 AS fresh"""
+# Compared as sets of one: plain equality can be hashed, over all that is stored.
 SETTLE: LiteralString = """
 UPDATE effects e SET outcome = g.outcome, settled_at = now()
 FROM json_to_recordset($1::text::json) AS g (tenant uuid, canonical uuid, step text, digest text, outcome jsonb)
-WHERE e.tenant_id = g.tenant AND e.canonical_id = g.canonical AND e.step = g.step
-  AND e.digest = decode(g.digest, 'hex') AND e.outcome IS NULL"""
+WHERE e.tenant_id = ANY (ARRAY[g.tenant]) AND e.canonical_id = ANY (ARRAY[g.canonical])
+  AND e.step = ANY (ARRAY[g.step]) AND e.digest = ANY (ARRAY[decode(g.digest, 'hex')]) AND e.outcome IS NULL"""
 WITHDRAW: LiteralString = """
 DELETE FROM effects WHERE tenant_id = $1 AND canonical_id = $2 AND step = $3 AND digest = $4 AND attempt = $5
   AND outcome IS NULL"""
