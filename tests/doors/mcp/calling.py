@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, ClassVar, Literal, Self
+from uuid import uuid4
 
 import httpx
 import httpx2
@@ -171,32 +172,17 @@ class Line:
         return [line for line in self._lines if line.startswith("data:")]
 
 
-class Ear:
-    """An open stream of changes; what is not heard within the time-out of the client is not there."""
+class Ear(Line):
+    """An open stream of changes."""
 
     def __init__(self, mcp: Mcp, *, capabilities: Any = None, **notifications: Any) -> None:
         asked = mcp.request("subscriptions/listen", {"notifications": notifications}, capabilities=capabilities)
-        self._response = mcp.http.send(asked, stream=True)
-        self._lines = self._response.iter_lines()
+        super().__init__(mcp.http.send(asked, stream=True))
         self.acknowledged: dict[str, Any] = self.next("notifications/subscriptions/acknowledged")["notifications"]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._response.close()
-
-    def hear(self) -> dict[str, Any]:
-        """The next message."""
-        line = next(line for line in self._lines if line.startswith("data:"))
-        return json.loads(line.removeprefix("data:"))
 
     def next(self, method: str) -> dict[str, Any]:
         """The parameters of the next message, which must be this notification of this stream."""
-        heard = self.hear()
-        assert heard.get("method") == method, heard
+        heard = super().next(method)
         assert heard["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == 7
         return heard["params"]
 
@@ -204,6 +190,12 @@ class Ear:
         """The next message must be the end, in good order."""
         heard = self.hear()
         assert heard["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == heard["id"] == 7, heard
+
+
+def propose(mcp: Mcp, title: str = "") -> str:
+    """The id of a new item of knowledge that awaits acceptance."""
+    given = {"type": "adr", "title": title or f"Item {uuid4().hex[:8]}", "content": "One database for everything."}
+    return mcp.call("knowledge_propose", given)["structuredContent"]["id"]
 
 
 def read(response: httpx.Response) -> dict[str, Any]:

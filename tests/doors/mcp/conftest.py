@@ -55,3 +55,21 @@ def mcp(spoken: Server) -> Mcp:
 def rival(spoken: Server) -> Mcp:
     """An administrator of another tenant."""
     return Mcp(spoken, tenant=new_tenant(spoken)["slug"])
+
+
+@pytest.fixture
+def tenant(spoken: Server) -> str:
+    """A tenant of the test's own."""
+    return new_tenant(spoken)["slug"]
+
+
+@pytest.fixture
+def here(spoken: Server, tenant: str) -> Mcp:
+    """Its administrator."""
+    return Mcp(spoken, tenant=tenant)
+
+
+@pytest.fixture
+def there(spoken: Server, everything: Server, tenant: str) -> Mcp:
+    """The same one at another process."""
+    return Mcp(everything, keys_of=spoken, tenant=tenant)

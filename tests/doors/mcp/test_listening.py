@@ -1,42 +1,17 @@
 """What clients hear of changes, in whichever process they were made, and what they do not hear."""
 
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
-from tests.doors.mcp.calling import MODERN, OLDER, TASKS, Ear, Mcp, Session, official
+from tests.doors.mcp.calling import MODERN, OLDER, TASKS, Ear, Mcp, Session, official, propose
 from tests.doors.mcp.conftest import TREE
-from tests.doors.rest.calling import new_tenant
 from tests.harness import Server
 from tests.tenants import beside, invite
 
 pytestmark = pytest.mark.anyio
 FOLLOWS = {"extensions": {TASKS: {}}}
 MISSING = "01890a5d-ac96-774b-bcce-b302099a8057"
-
-
-@pytest.fixture
-def tenant(spoken: Server) -> str:
-    """A tenant of the test's own."""
-    return new_tenant(spoken)["slug"]
-
-
-@pytest.fixture
-def here(spoken: Server, tenant: str) -> Mcp:
-    """Its administrator."""
-    return Mcp(spoken, tenant=tenant)
-
-
-@pytest.fixture
-def there(spoken: Server, everything: Server, tenant: str) -> Mcp:
-    """The same one at another process."""
-    return Mcp(everything, keys_of=spoken, tenant=tenant)
-
-
-def propose(mcp: Mcp, title: str = "") -> str:
-    given = {"type": "adr", "title": title or f"Item {uuid4().hex[:8]}", "content": "One database for everything."}
-    return mcp.call("knowledge_propose", given)["structuredContent"]["id"]
 
 
 def begun(mcp: Mcp, said: str) -> str:

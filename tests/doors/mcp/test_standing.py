@@ -1,37 +1,11 @@
 """The stream of a session: what changes, in whichever process, and what was missed between two streams."""
 
-from uuid import uuid4
-
 import pytest
 
-from tests.doors.mcp.calling import MODERN, OLDER, Mcp, Session
-from tests.doors.rest.calling import new_tenant
+from tests.doors.mcp.calling import MODERN, OLDER, Mcp, Session, propose
 from tests.harness import Server
 
 UPDATED, LISTED = "notifications/resources/updated", "notifications/resources/list_changed"
-
-
-@pytest.fixture
-def tenant(spoken: Server) -> str:
-    """A tenant of the test's own."""
-    return new_tenant(spoken)["slug"]
-
-
-@pytest.fixture
-def here(spoken: Server, tenant: str) -> Mcp:
-    """Its administrator."""
-    return Mcp(spoken, tenant=tenant)
-
-
-@pytest.fixture
-def there(spoken: Server, everything: Server, tenant: str) -> Mcp:
-    """The same one at another process."""
-    return Mcp(everything, keys_of=spoken, tenant=tenant)
-
-
-def propose(mcp: Mcp) -> str:
-    given = {"type": "adr", "title": f"Item {uuid4().hex[:8]}", "content": "One database for everything."}
-    return mcp.call("knowledge_propose", given)["structuredContent"]["id"]
 
 
 def accept(mcp: Mcp, item: str) -> None:

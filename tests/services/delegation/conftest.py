@@ -1,10 +1,14 @@
+import asyncio
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from dragoman.infra.db import migrate
+from tests.backstage import database_url
 from tests.harness import Server
+from tests.infra.databases import new_database
 from tests.services.delegation.counting import OUTSIDE
 
 # A server finds the workers of these tests as they find ours.
@@ -33,3 +37,11 @@ def counting(outside: Path) -> Iterator[Server]:
     """A server with the workers of these tests."""
     with Server(with_workers(outside)) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def url(server: Server) -> Iterator[str]:
+    """The address of a database of its own, with our schema."""
+    with new_database(database_url(server)) as made:
+        asyncio.run(migrate(made))
+        yield made

@@ -1,7 +1,7 @@
 """What is known of a side effect is written down, even when whoever caused it is stopped at that very moment."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID, uuid4
@@ -9,13 +9,10 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from dragoman.infra.db import CORE_ROLE, Database, migrate
+from dragoman.infra.db import CORE_ROLE, Database
 from dragoman.services.delegation.effects import Ledger, TaskEffects
 from dragoman.services.delegation.errors import EffectUnknown
 from dragoman.services.delegation.store_effects import EffectStore
-from tests.backstage import database_url
-from tests.harness import Server
-from tests.infra.databases import new_database
 
 pytestmark = pytest.mark.anyio
 TENANT = uuid4()
@@ -23,14 +20,6 @@ RUNNING = """
 INSERT INTO tasks (tenant_id, id, context_id, owner, skill, state, metadata, caller, seq, attempt)
 VALUES ($1, $2, 'c', 'ada', 'task', 'in_progress', '{}', '{}', 1, 1)"""
 BLOCKED = "FROM pg_locks WHERE NOT granted AND relation = 'effects'::regclass"
-
-
-@pytest.fixture(scope="module")
-def url(server: Server) -> Iterator[str]:
-    """A database of its own, with our schema to come."""
-    with new_database(database_url(server)) as made:
-        asyncio.run(migrate(made))
-        yield made
 
 
 @pytest.fixture

@@ -12,14 +12,13 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 import asyncpg
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from dragoman.context import Caller, PrincipalType, Role, TenantId
 from dragoman.errors import Conflict, DragomanError, UpstreamUnavailable
-from dragoman.infra.db import CORE_ROLE, Database, migrate
+from dragoman.infra.db import CORE_ROLE, Database
 from dragoman.infra.ids import new_id
 from dragoman.infra.telemetry import Metrics
 from dragoman.services.audit.store import AuditStore
@@ -42,9 +41,6 @@ from dragoman.services.tasks.hub import Hub
 from dragoman.services.tasks.lifecycle import TERMINAL, TRANSITIONS, State
 from dragoman.services.tasks.store import CoreStore, Keeping, TaskStore
 from dragoman.services.tasks.writer import TaskWriter
-from tests.backstage import database_url
-from tests.harness import Server
-from tests.infra.databases import new_database
 from tests.services.delegation.crew import Anything
 from tests.services.delegation.envelopes import envelope
 
@@ -317,14 +313,6 @@ class Lifecycle(RuleBasedStateMachine):
             if State(row["state"]) in TERMINAL:
                 stands = row["state"], len(steps)
                 assert self._frozen.setdefault(row["id"], stands) == stands
-
-
-@pytest.fixture
-def url(server: Server) -> Any:
-    """A database of its own."""
-    with new_database(database_url(server)) as made:
-        asyncio.run(migrate(made))
-        yield made
 
 
 def test_whatever_is_done_to_tasks_their_history_is_a_path_of_the_lifecycle(url: str) -> None:

@@ -1,17 +1,13 @@
 """However many tasks are stored, each statement goes along an index, whatever PostgreSQL is asked for."""
 
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
 
-from dragoman.infra.db import migrate
 from dragoman.services.delegation import store, store_effects, store_read
-from tests.backstage import database_url
-from tests.harness import Server
-from tests.infra.databases import new_database
 from tests.services.delegation.stored import store as put
 
 pytestmark = pytest.mark.anyio
@@ -39,16 +35,8 @@ TENANT = uuid4()
 
 
 @pytest.fixture(scope="module")
-def url(server: Server) -> Iterator[str]:
-    """A database of its own, with our schema to come."""
-    with new_database(database_url(server)) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
 async def connection(url: str) -> AsyncIterator[asyncpg.Connection]:
     """To many stored tasks."""
-    await migrate(url)
     await put(url, TENANT, 1, 60_000)
     opened = await asyncpg.connect(url)
     yield opened

@@ -1,5 +1,4 @@
-import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -7,7 +6,7 @@ import pytest
 
 from dragoman.context import Caller
 from dragoman.infra.auth.vault import Vault
-from dragoman.infra.db import Database, Scope, migrate, scope_of
+from dragoman.infra.db import Database, Scope, scope_of
 from dragoman.infra.ids import new_id
 from dragoman.infra.outbound import Guard
 from dragoman.services.delegation import registrations as m
@@ -17,9 +16,6 @@ from dragoman.services.delegation.registry import CapabilityRegistry
 from dragoman.services.delegation.remote import RemoteWorkers
 from dragoman.services.delegation.roster import MOST_WORKERS, WorkerRoster
 from dragoman.services.delegation.store_workers import WorkerStore
-from tests.backstage import database_url
-from tests.harness import Server
-from tests.infra.databases import new_database
 from tests.services.delegation.crew import caller_of, hand
 
 pytestmark = pytest.mark.anyio
@@ -62,13 +58,6 @@ class Process:
     async def performer(self, caller: Caller, action: str = SEND) -> str | None:
         route = await self.registry.find(caller, action)
         return route.worker.name if route else None
-
-
-@pytest.fixture(scope="module")
-def url(server: Server) -> Iterator[str]:
-    with new_database(database_url(server)) as made:
-        asyncio.run(migrate(made))
-        yield made
 
 
 @pytest.fixture

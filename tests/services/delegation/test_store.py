@@ -1,34 +1,22 @@
 """Steps that are written together, told apart."""
 
-import asyncio
-from collections.abc import Iterator
 from datetime import timedelta
 from uuid import uuid4
 
 import pytest
 
-from dragoman.infra.db import CORE_ROLE, Database, migrate
+from dragoman.infra.db import CORE_ROLE, Database
 from dragoman.services.audit.models import Outcome
 from dragoman.services.audit.store import AuditStore
 from dragoman.services.audit.trail import AuditTrail, Entry
 from dragoman.services.delegation.store import DelegationStore, Move
-from tests.backstage import database_url
-from tests.harness import Server
-from tests.infra.databases import new_database, superuser
+from tests.infra.databases import superuser
 from tests.services.delegation.crew import caller_of
 
 pytestmark = pytest.mark.anyio
 RUNNING = """
 INSERT INTO tasks (tenant_id, id, context_id, owner, skill, state, metadata, caller, seq, attempt)
 VALUES ($1, $2, 'c', 'ada', 'task', 'in_progress', '{}', '{}', 1, 2)"""
-
-
-@pytest.fixture
-def url(server: Server) -> Iterator[str]:
-    """A database of its own."""
-    with new_database(database_url(server)) as made:
-        asyncio.run(migrate(made))
-        yield made
 
 
 async def test_of_two_attempts_at_one_moment_only_the_one_that_has_the_task_moves_it_and_is_on_record(url: str) -> None:
