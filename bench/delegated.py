@@ -8,16 +8,17 @@ import shutil
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from time import perf_counter, time
+from time import perf_counter
 from typing import Any
 
 import asyncpg
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.harness import data_dir
+from tests.services.delegation.crew import caller_of
 
 from bench.process import tree_cpu_s
 from dragoman.app.delegation import Deciders, DelegationCore, build_delegation
-from dragoman.context import Caller, PrincipalType, Role, TenantId
+from dragoman.context import Caller
 from dragoman.infra.config import load_settings
 from dragoman.infra.db import CORE_ROLE, Database, Scope, migrate
 from dragoman.infra.embedded import EmbeddedServices
@@ -121,15 +122,7 @@ class Node:
         self._core = core
         self._db = db
         self._number = 0
-        self.caller = Caller(
-            tenant=TenantId(new_id()),
-            tenant_slug="bench",
-            subject="ada",
-            type=PrincipalType.USER,
-            roles=frozenset({Role.ORG_ADMIN}),
-            credential="bench",
-            issued_at=time(),
-        )
+        self.caller = caller_of()
 
     async def submit(self) -> float:
         """Hand one more over; the seconds until it was durable."""

@@ -1,4 +1,7 @@
-"""An empty PostgreSQL cluster, as a first start makes it: made once, copied for every server of a run."""
+"""Where the servers of tests keep their data, and an empty PostgreSQL cluster as a first start makes it.
+
+The cluster is made once, and copied for every server of a run.
+"""
 
 import asyncio
 import atexit
@@ -13,25 +16,31 @@ from dragoman.infra.embedded import EmbeddedServices
 from dragoman.infra.embedded.layout import make_data_dir
 
 
-def lay_cluster(data_dir: Path) -> None:
+def data_dir() -> Path:
+    """A short path that the embedded servers' user can enter (pytest's own temporary directories are closed to it)."""
+    parent = Path(tempfile.mkdtemp(prefix="dgt-", dir="/tmp"))
+    parent.chmod(0o755)
+    return parent / "d"
+
+
+def lay_cluster(at: Path) -> None:
     """Spare a server that starts here for the first time the seconds of initdb; what it does after that is its own."""
     template = _template()
-    make_data_dir(data_dir)
-    subprocess.run(["cp", "-a", str(template), str(data_dir / "postgres")], check=True)
+    make_data_dir(at)
+    subprocess.run(["cp", "-a", str(template), str(at / "postgres")], check=True)
 
 
 @cache
 def _template() -> Path:
-    parent = Path(tempfile.mkdtemp(prefix="dgt-", dir="/tmp"))
-    parent.chmod(0o755)
-    atexit.register(shutil.rmtree, parent, ignore_errors=True)
+    made = data_dir()
+    atexit.register(shutil.rmtree, made.parent, ignore_errors=True)
     # By a program of its own: the caller may be within a loop, and embedded servers die with their thread.
-    subprocess.run([sys.executable, __file__, str(parent / "d")], check=True)
-    return parent / "d" / "postgres"
+    subprocess.run([sys.executable, __file__, str(made)], check=True)
+    return made / "postgres"
 
 
-async def _make(data_dir: Path) -> None:
-    services = EmbeddedServices(data_dir, postgres=True, valkey=False)
+async def _make(at: Path) -> None:
+    services = EmbeddedServices(at, postgres=True, valkey=False)
     await services.start()
     await services.stop()
 

@@ -17,19 +17,12 @@ import httpx
 
 from dragoman.infra.auth.keyring import Keyring
 from dragoman.infra.auth.tokens import Grant, Issuer
-from tests.clusters import lay_cluster
+from tests.clusters import data_dir, lay_cluster
 
 DRAGOMAN = Path(sys.executable).with_name("dragoman")
 # Tests of limits set their own; all others must not run into one.
 GENEROUS = {"DRAGOMAN_LIMITS__IP_PER_MIN": "1000000", "DRAGOMAN_LIMITS__USER_PER_MIN": "1000000",
             "DRAGOMAN_LIMITS__TENANT_PER_MIN": "1000000"}  # fmt: skip
-
-
-def data_dir() -> Path:
-    """A short path that the embedded servers' user can enter (pytest's own temporary directories are closed to it)."""
-    parent = Path(tempfile.mkdtemp(prefix="dgt-", dir="/tmp"))
-    parent.chmod(0o755)
-    return parent / "d"
 
 
 class Server:

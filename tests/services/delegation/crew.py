@@ -35,12 +35,12 @@ def hand(name: str, *actions: str, **options: Any) -> Hand:
     return Hand(name, tuple(Capability(action, action, Anything, **options) for action in actions))
 
 
-def caller_of(tenant: UUID | None = None) -> Caller:
+def caller_of(tenant: UUID | None = None, *, subject: str = "ada") -> Caller:
     """An administrator of a tenant, of a new one unless it is named."""
     return Caller(
         tenant=TenantId(tenant or uuid4()),
         tenant_slug="acme",
-        subject="ada",
+        subject=subject,
         type=PrincipalType.USER,
         roles=frozenset({Role.ORG_ADMIN}),
         credential="token",

@@ -7,7 +7,6 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from datetime import timedelta
 from itertools import pairwise
-from time import time
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -16,7 +15,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from dragoman.context import Caller, PrincipalType, Role, TenantId
+from dragoman.context import Caller
 from dragoman.errors import Conflict, DragomanError, UpstreamUnavailable
 from dragoman.infra.db import CORE_ROLE, Database
 from dragoman.infra.ids import new_id
@@ -41,7 +40,7 @@ from dragoman.services.tasks.hub import Hub
 from dragoman.services.tasks.lifecycle import TERMINAL, TRANSITIONS, State
 from dragoman.services.tasks.store import CoreStore, Keeping, TaskStore
 from dragoman.services.tasks.writer import TaskWriter
-from tests.services.delegation.crew import Anything
+from tests.services.delegation.crew import Anything, caller_of
 from tests.services.delegation.envelopes import envelope
 
 T = TypeVar("T")
@@ -160,15 +159,7 @@ class Lifecycle(RuleBasedStateMachine):
             entrance, store, views=TaskViews(db), tasks=TaskStore(db), coordinator=self.coordinator, hub=hub
         )
         self.steering = Steering(entrance, store, effects, self.service.finder, coordinator=self.coordinator, hub=hub)
-        self.caller = Caller(
-            tenant=TenantId(new_id()),
-            tenant_slug="acme",
-            subject="admin",
-            type=PrincipalType.USER,
-            roles=frozenset({Role.ORG_ADMIN}),
-            credential="token",
-            issued_at=time(),
-        )
+        self.caller = caller_of(subject="admin")
         self._jobs = [asyncio.create_task(self.coordinator.run()), asyncio.create_task(self.coordinator.beat())]
 
     def teardown(self) -> None:
