@@ -51,7 +51,10 @@ class FieldError(BaseModel, frozen=True):
 
 
 class DragomanError(Exception):
-    """The root: `kind` picks the wire status, `code` is API for ever, the message is for people."""
+    """The root: `kind` picks the wire status, `code` is API for ever, the message is for people.
+
+    `retry_after_s` says when another attempt is worth its while, where that is known: whole seconds, as on the wire.
+    """
 
     kind: ClassVar[Kind] = Kind.INTERNAL
     code: ClassVar[str] = "INTERNAL_ERROR"
@@ -61,6 +64,7 @@ class DragomanError(Exception):
         super().__init__(message)
         self.message = message
         self.details: dict[str, Any] = details
+        self.retry_after_s: int | None = None
 
 
 class InvalidInput(DragomanError):
@@ -172,9 +176,12 @@ class UpstreamUnavailable(DragomanError):
 
     kind, code, retryable = Kind.UNAVAILABLE, "UPSTREAM_UNAVAILABLE", True
 
-    def __init__(self, upstream: str, *, retry_after_s: int = 5) -> None:
-        super().__init__(f"{upstream} is unavailable; try again in {retry_after_s} s", upstream=upstream)
-        self.retry_after_s = retry_after_s
+    def __init__(self, upstream: str, *, retry_after_s: int | None = None) -> None:
+        wait_s = 5 if retry_after_s is None else retry_after_s
+        super().__init__(f"{upstream} is unavailable; try again in {wait_s} s", upstream=upstream)
+        self.retry_after_s = wait_s
+        # Else it is only our guess, and a retry policy has a better one.
+        self.asked_for = retry_after_s is not None
 
 
 class ExtraMissing(DragomanError):

@@ -1,6 +1,7 @@
 """Databases of a test's own, in the PostgreSQL of the running server."""
 
 import asyncio
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -15,7 +16,7 @@ def new_database(cluster_url: str, *, owner: str | None = None) -> Generator[str
     name = f"test_{uuid4().hex[:12]}"
     asyncio.run(superuser(cluster_url, f"CREATE DATABASE {name}" + (f" OWNER {owner}" if owner else "")))
     try:
-        yield cluster_url.replace("/dragoman?", f"/{name}?")
+        yield re.sub(r"/\w+\?", f"/{name}?", cluster_url)
     finally:
         asyncio.run(superuser(cluster_url, f"DROP DATABASE {name} WITH (FORCE)"))
 

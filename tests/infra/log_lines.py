@@ -42,8 +42,11 @@ def restored_logging() -> Generator[None]:
     """Leave the process's logging as it was found."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
+    found = structlog.get_config() if structlog.is_configured() else None
     yield
     configure_logs(format="json", level="info", security_log=None)
     root.handlers[:] = handlers
     root.setLevel(level)
     structlog.reset_defaults()
+    if found is not None:
+        structlog.configure(**found)

@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.context import Caller, PrincipalType, Role, TenantId
 from dragoman.infra.auth.authority import Authority, PolicyError
-from tests.harness import DRAGOMAN, Server
+from tests.harness import DRAGOMAN, InProcess, Server
 from tests.tenants import beside, new_tenant
 
 
@@ -77,7 +77,7 @@ def test_policies_of_ones_own_replace_the_built_in_ones(server: Server, tmp_path
     )
     slug = new_tenant(server)
     statuses: dict[str, list[int]] = {}
-    with Server(beside(server) | {"DRAGOMAN_POLICY_DIR": str(tmp_path)}) as running:
+    with InProcess(beside(server) | {"DRAGOMAN_POLICY_DIR": str(tmp_path)}) as running:
         for role in ("viewer", "org_admin"):
             with running.client(server.token(tenant=slug, role=role)) as client:
                 statuses[role] = [client.get(path).status_code for path in ("/api/users", "/api/keys")]

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tests.backstage import metrics, sql
-from tests.harness import Server
+from tests.harness import InProcess, Server
 
 HOME = "https://app.example"
 FOREIGN = "https://evil.example"
@@ -16,7 +16,7 @@ PREFLIGHT = {"access-control-request-method": "POST", "access-control-request-he
 @pytest.fixture(scope="module")
 def cors() -> Iterator[Server]:
     """A server that knows two pages; the audit trail of a tenant may be read once a minute."""
-    with Server(
+    with InProcess(
         {
             "DRAGOMAN_CORS_ORIGINS": f"{HOME}, http://localhost:5173",
             "DRAGOMAN_LIMITS__SKILL_PER_MIN": '{"audit": 1}',

@@ -12,7 +12,7 @@ import jwt
 import pytest
 
 from tests.backstage import connect, exchange, locked, metrics, read_all, sql
-from tests.harness import Server, wait_for
+from tests.harness import InProcess, Server, wait_for
 
 CAP = 4096
 SECURITY = {
@@ -26,7 +26,7 @@ SECURITY = {
 @pytest.fixture(scope="module")
 def edge() -> Iterator[Server]:
     """A server with little patience and a small mouth."""
-    with Server({"DRAGOMAN_REQUEST_TIMEOUT_S": "1", "DRAGOMAN_MAX_BODY_BYTES": str(CAP)}) as running:
+    with InProcess({"DRAGOMAN_REQUEST_TIMEOUT_S": "1", "DRAGOMAN_MAX_BODY_BYTES": str(CAP)}) as running:
         yield running
 
 
@@ -273,6 +273,7 @@ def backends(server: Server) -> list[str]:
     rows = sql(
         server,
         "SELECT state, wait_event_type, query FROM pg_stat_activity WHERE application_name = 'dragoman' "
+        "AND datname = current_database() "
         "AND (state LIKE 'idle in transaction%' OR wait_event_type = 'Lock')",
     )
     return [f"{row['state']}: {row['query']}" for row in rows]

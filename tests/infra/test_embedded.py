@@ -24,6 +24,7 @@ from structlog.testing import capture_logs
 
 from dragoman.infra.embedded import EmbeddedError, EmbeddedServices
 from dragoman.infra.embedded.valkey import Valkey
+from tests.clusters import lay_cluster
 
 AS_ROOT = os.geteuid() == 0
 needs_root = pytest.mark.skipif(not AS_ROOT, reason="only root can become another user or mount a disk")
@@ -68,7 +69,10 @@ def data_dir(home: Path) -> Path:
 
 
 @asynccontextmanager
-async def running(data_dir: Path) -> AsyncGenerator[EmbeddedServices]:
+async def running(data_dir: Path, *, first: bool = False) -> AsyncGenerator[EmbeddedServices]:
+    """The services of a directory, on a cluster that was made before unless their first start is the subject."""
+    if not first and not data_dir.exists():
+        lay_cluster(data_dir)
     services = EmbeddedServices(data_dir)
     await services.start()
     try:
@@ -159,7 +163,7 @@ async def answers(redis_url: str) -> bool:
 
 
 async def test_a_warm_start_keeps_what_was_written(data_dir: Path) -> None:
-    async with running(data_dir) as services:
+    async with running(data_dir, first=True) as services:
         await write_tea(services.database_url)
         assert await answers(services.redis_url)
 
@@ -169,7 +173,7 @@ async def test_a_warm_start_keeps_what_was_written(data_dir: Path) -> None:
 
 
 async def test_only_the_socket_is_open_and_sorting_does_not_depend_on_the_machine(data_dir: Path) -> None:
-    async with running(data_dir) as services:
+    async with running(data_dir, first=True) as services:
         url = services.database_url
         client = redis.from_url(services.redis_url, decode_responses=True)
         port = await client.config_get("port")
@@ -419,7 +423,7 @@ async def test_a_data_directory_below_a_closed_one_is_served_from_elsewhere(home
     closed.mkdir(mode=0o700)
     data_dir = closed / "data"
     try:
-        async with running(data_dir) as services:
+        async with running(data_dir, first=True) as services:
             await write_tea(services.database_url)
         async with running(data_dir) as services:
             assert await has_tea(services.database_url)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 from anyio import fail_after
 
+from dragoman.infra.jobs import Job, JobGroup
 from dragoman.infra.telemetry.health import Check, Degraded, Health
 from dragoman.infra.telemetry.logs import configure_logs
 from dragoman.infra.telemetry.metrics import Metrics
@@ -173,16 +174,16 @@ async def test_the_pulse_sets_the_gauges_and_writes_a_line_each_interval() -> No
 
     health = Health(version="1", metrics=metrics, breakers=breakers, reuse_s=0)
     health.register("postgresql", failing(OSError()), critical=True)
-    pulse = asyncio.create_task(health.pulse(interval_s=0.001))
+    jobs = JobGroup(metrics.jobs, backoff=lambda failures, every_s: 0.0)  # noqa: ARG005
+    jobs.add(Job(name="health_pulse", work=lambda: health.pulse(interval_s=0.001), every_s=0.0))
     with fail_after(5):
-        for _ in range(4):
-            await beats.acquire()
-    pulse.cancel()
-    await asyncio.gather(pulse, return_exceptions=True)
+        async with jobs:
+            for _ in range(4):
+                await beats.acquire()
 
-    first, second, third = kept.all()[:3]
+    first, second, third, fourth = kept.all()[:4]
     assert (first["message"], first["severity"], first["status"]) == ("health", "INFO", "down")
-    assert (second["message"], third["message"]) == ("health pulse failed", "health")
+    assert (second["message"], third["message"], fourth["message"]) == ("job.failed", "health", "job.recovered")
     body = metrics.render()[0].decode()
     assert 'dragoman_dependency_up{dependency="postgresql"} 0.0' in body
     assert "dragoman_event_loop_lag_seconds " in body

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,7 +14,7 @@ from dragoman.errors import UpstreamUnavailable
 from dragoman.infra.auth.jwks import Jwks
 from dragoman.infra.breaker import Breakers
 from dragoman.infra.telemetry import Metrics
-from tests.harness import Server, wait_for
+from tests.harness import InProcess, Server, wait_for
 from tests.issuers import ABSENT, ExternalIssuer, make_key, public_jwk
 from tests.tenants import beside, done, new_tenant, status_of
 
@@ -29,7 +30,7 @@ def issuer() -> Iterator[ExternalIssuer]:
 @pytest.fixture(scope="module")
 def shop(server: Server, issuer: ExternalIssuer) -> Iterator[Server]:
     """A server that trusts the issuer, beside the common one."""
-    with Server(beside(server) | issuer.settings) as running:
+    with InProcess(beside(server) | issuer.settings) as running:
         yield running
 
 
@@ -156,7 +157,7 @@ def test_claims_are_read_where_the_settings_say_and_keys_where_discovery_says(
     named = {"https://shop.example/org": slug, "groups": "viewer nobody"}
     token = issuer.token("ES256", tenant="demo", roles=["super_admin"], **named)
 
-    with Server(beside(server) | settings) as running, running.client(token) as client:
+    with InProcess(beside(server) | settings) as running, running.client(token) as client:
         answer = done(client.get("/api/me"))
 
     assert (answer["tenant"], answer["roles"]) == (slug, ["viewer"])
@@ -166,25 +167,28 @@ def test_claims_are_read_where_the_settings_say_and_keys_where_discovery_says(
 def test_a_rotated_key_is_picked_up_once_and_forged_ids_do_not_flood_the_issuer(server: Server, slug: str) -> None:
     with ExternalIssuer() as issuer:
         issuer.add("first")
-        with Server(beside(server) | issuer.settings) as running:
+        with InProcess(beside(server) | issuer.settings) as running:
             assert status_of(running, issuer.token("first", tenant=slug)) == 200
             issuer.add("second")
             # The first fetch is less than ten seconds old: until then a new id is taken for a forgery.
             wait_for(lambda: status_of(running, issuer.token("second", tenant=slug)) == 200, "the new key")
             fetched = issuer.fetches
             forged = [issuer.token(f"forged-{n}", tenant=slug, key=make_key("ES256")) for n in range(30)]
+            began = time.monotonic()
             with ThreadPoolExecutor(10) as pool:
                 statuses = set(pool.map(lambda token: status_of(running, token), forged))
+            took_s = time.monotonic() - began
 
     assert (fetched, statuses) == (2, {401})
-    assert issuer.fetches == fetched
+    # Once in ten seconds an unknown id may be looked for.
+    assert issuer.fetches - fetched <= took_s / 10
 
 
 @pytest.mark.req("GW-208")
 def test_known_keys_go_on_working_while_the_issuer_is_away(server: Server, slug: str) -> None:
     with ExternalIssuer() as issuer:
         issuer.add("first")
-        with Server(beside(server) | issuer.settings) as running:
+        with InProcess(beside(server) | issuer.settings) as running:
             assert status_of(running, issuer.token("first", tenant=slug)) == 200
             issuer.close()
             fresh = issuer.token("first", tenant=slug, jti="made-while-away")
@@ -201,7 +205,7 @@ def test_an_issuer_that_was_never_reached_is_503_until_it_is_there(server: Serve
         issuer.mood = mood
         if mood == "away":
             issuer.close()
-        with Server(beside(server) | issuer.settings) as running, running.client(token) as client:
+        with InProcess(beside(server) | issuer.settings) as running, running.client(token) as client:
             answers = [client.get("/api/me") for _ in range(6)]
             breakers = client.get("/health").json()["breakers"]
             fetched = issuer.fetches
@@ -225,7 +229,7 @@ def test_an_issuer_that_hangs_holds_up_nobody_else(server: Server, slug: str) ->
     with ExternalIssuer() as issuer:
         issuer.add("first")
         issuer.mood = "silent"
-        with Server(beside(server) | issuer.settings) as running, ThreadPoolExecutor(4) as pool:
+        with InProcess(beside(server) | issuer.settings) as running, ThreadPoolExecutor(4) as pool:
             tokens = [issuer.token("first", tenant=slug, jti=f"t{n}") for n in range(4)]
             held = [pool.submit(status_of, running, token) for token in tokens]
             wait_for(lambda: issuer.fetches, "the request to the issuer")

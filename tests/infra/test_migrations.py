@@ -1,5 +1,6 @@
 import asyncio
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 from dragoman.infra.db import Database, MigrationError, Scope, migrate
 from dragoman.infra.db.migrator import Migration, list_migrations
 from tests.backstage import database_url
-from tests.harness import DRAGOMAN, Server, wait_for
+from tests.harness import DRAGOMAN, InProcess, Server, wait_for
 from tests.infra.databases import new_database, superuser
 
 FIFTEEN = Path("/usr/lib/postgresql/15/bin")
@@ -115,7 +116,7 @@ async def _owner_migrates(cluster: str, powers: str) -> None:
     owner, name = f"owner_{uuid4().hex[:8]}", f"test_{uuid4().hex[:12]}"
     await superuser(cluster, f"CREATE ROLE {owner} LOGIN {powers}")
     await superuser(cluster, f"CREATE DATABASE {name} OWNER {owner}")
-    as_owner = cluster.replace("postgres@", f"{owner}@").replace("/dragoman?", f"/{name}?")
+    as_owner = re.sub(r"/\w+\?", f"/{name}?", cluster.replace("postgres@", f"{owner}@"))
     try:
         for role in await _existing_roles(cluster):
             await superuser(cluster, f"GRANT {role} TO {owner}")
@@ -228,7 +229,7 @@ def test_a_server_runs_on_postgresql_15_of_which_it_is_not_the_superuser(fifteen
             await superuser(fifteen, f"GRANT {role} TO dragoman")
         return fifteen.replace("postgres@", "dragoman@").replace("/dragoman?", "/served?")
 
-    with Server({"DRAGOMAN_DATABASE_URL": asyncio.run(set_up())}) as server, server.admin() as admin:
+    with InProcess({"DRAGOMAN_DATABASE_URL": asyncio.run(set_up())}) as server, server.admin() as admin:
         made = admin.post("/api/tenant", json={"name": "Acme", "slug": "acme"}, headers={"idempotency-key": "once"})
         listed = admin.get("/api/tenant").json()["data"]
         gone = admin.delete("/api/tenant/acme")

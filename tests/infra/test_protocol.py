@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 import uvicorn
 
@@ -121,3 +122,9 @@ def test_a_header_that_is_one_gets_out(wire: socket.socket, tiny: Tiny) -> None:
     assert b"\r\nx-said: a; b\r\n" in head
     assert b"\r\nconnection: close" in head
     assert body == b"ok"
+
+
+def test_the_server_keeps_an_idle_connection_longer_than_its_clients_do() -> None:
+    clients = httpx.Limits().keepalive_expiry
+    assert clients is not None
+    assert clients < protocol.KEEP_ALIVE_S

@@ -16,7 +16,7 @@ import uvicorn
 
 from dragoman.infra.edge.tls import TlsProtocol, tls_context
 from tests.backstage import connect, exchange, read_all
-from tests.harness import DRAGOMAN, Server, wait_for
+from tests.harness import DRAGOMAN, InProcess, Server, wait_for
 
 ASK = b"GET /ready HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
 # Not by the client's own library, which would refuse in other words before it sent anything.
@@ -57,7 +57,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture(scope="module")
 def secure(authority: Authority) -> Iterator[Server]:
-    with Server(
+    with InProcess(
         {
             "DRAGOMAN_TLS_CERT": str(authority.certificate),
             "DRAGOMAN_TLS_KEY": str(authority.key),
@@ -189,7 +189,7 @@ def serve(directory: Path, environment: dict[str, str]) -> subprocess.CompletedP
 
 @pytest.mark.req("GW-403", "GW-009")
 def test_a_forwarded_address_is_believed_from_the_proxy_alone() -> None:
-    with Server({"DRAGOMAN_BEHIND_TLS_PROXY": "true", "DRAGOMAN_TRUSTED_PROXIES": "127.0.0.1"}) as behind:
+    with InProcess({"DRAGOMAN_BEHIND_TLS_PROXY": "true", "DRAGOMAN_TRUSTED_PROXIES": "127.0.0.1"}) as behind:
         forwarded = {"x-forwarded-for": "203.0.113.9", "x-forwarded-proto": "https"}
         proxied = httpx.get(f"{behind.url}/ready", headers=forwarded)
         stranger = httpx.Client(transport=httpx.HTTPTransport(local_address="127.0.0.2"))

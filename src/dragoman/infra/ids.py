@@ -5,7 +5,8 @@ import time
 from typing import Final
 from uuid import UUID
 
-_RANDOM_BYTES: Final = 10
+_RANDOM_BYTES: Final = 8
+_RANDOM_BITS: Final = (1 << 62) - 1
 _DRAWN_AT_ONCE: Final = 256
 _spare: list[int] = []
 # Two processes must not hand out the same numbers.
@@ -19,13 +20,15 @@ def new_text_id() -> str:
 
 
 def new_id() -> UUID:
-    """A fresh UUIDv7: 48 bits of milliseconds, then 74 random ones."""
+    """Return a fresh UUIDv7: 60 bits of time, a quarter of a microsecond fine, then 62 random ones."""
     return UUID(int=_new_number())
 
 
 def _new_number() -> int:
-    value = (time.time_ns() // 1_000_000 << 80) | _random()
-    return (value & ~(0xF << 76) & ~(0x3 << 62)) | (0x7 << 76) | (0x2 << 62)
+    # Finer than a millisecond (RFC 9562, 6.2, method 3): what one process makes in a moment sorts as it was made.
+    milliseconds, rest = divmod(time.time_ns(), 1_000_000)
+    fraction = rest * 4096 // 1_000_000
+    return (milliseconds << 80) | (0x7 << 76) | (fraction << 64) | (0x2 << 62) | _random()
 
 
 def _random() -> int:
@@ -35,5 +38,9 @@ def _random() -> int:
     except IndexError:
         drawn = os.urandom(_RANDOM_BYTES * _DRAWN_AT_ONCE)
         starts = range(_RANDOM_BYTES, len(drawn), _RANDOM_BYTES)
-        _spare.extend(int.from_bytes(drawn[start : start + _RANDOM_BYTES], "big") for start in starts)
-        return int.from_bytes(drawn[:_RANDOM_BYTES], "big")
+        _spare.extend(_number(drawn[start : start + _RANDOM_BYTES]) for start in starts)
+        return _number(drawn[:_RANDOM_BYTES])
+
+
+def _number(drawn: bytes) -> int:
+    return int.from_bytes(drawn, "big") & _RANDOM_BITS

@@ -1,7 +1,8 @@
 """PostgreSQL: a pool that knows whose rows it may see, units of work, migrations."""
 
-from dragoman.infra.db.database import APP_ROLE, CORE_ROLE, Database, Scope, UniqueViolated
+from dragoman.infra.db.database import APP_ROLE, CORE_ROLE, Database, Scope
 from dragoman.infra.db.document import document
+from dragoman.infra.db.failures import PoolExhausted, UniqueViolated
 from dragoman.infra.db.idempotency import IdempotencyKeys, check_key
 from dragoman.infra.db.installation import find_foreign_key
 from dragoman.infra.db.migrator import MigrationError, migrate
@@ -16,6 +17,7 @@ __all__ = [
     "Database",
     "IdempotencyKeys",
     "MigrationError",
+    "PoolExhausted",
     "Scope",
     "Signals",
     "UniqueViolated",

@@ -19,7 +19,8 @@ from typing import Any, LiteralString
 import asyncpg
 import structlog
 
-from dragoman.errors import Conflict, InvalidInput, UpstreamUnavailable
+from dragoman.errors import UpstreamUnavailable
+from dragoman.infra.db.failures import DRIVER_ERRORS, refuses_user, translated
 from dragoman.infra.db.migrator import MigrationError
 from dragoman.infra.db.pool import NOBODY, Connection, Pool, Scope
 
@@ -28,37 +29,8 @@ CORE_ROLE = "dragoman_core"
 
 Row = asyncpg.Record
 _LOG = structlog.get_logger(__name__)
-# The same request may well succeed later: PostgreSQL is away, full, a replica, or had to choose between two requests.
-_LOST = (
-    asyncpg.PostgresConnectionError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.InsufficientResourcesError,
-    asyncpg.TransactionRollbackError,
-    asyncpg.LockNotAvailableError,
-    asyncpg.ReadOnlySQLTransactionError,
-    # The driver has lost its place: PostgreSQL said goodbye on a connection that nobody was using.
-    asyncpg.InternalClientError,
-    OSError,
-    TimeoutError,
-)
-# What PostgreSQL, or the driver before it, cannot take: a null character, a number or a time out of its range.
-_UNFIT = (
-    asyncpg.CharacterNotInRepertoireError,
-    asyncpg.UntranslatableCharacterError,
-    asyncpg.NumericValueOutOfRangeError,
-    asyncpg.DatetimeFieldOverflowError,
-)
-_DRIVER = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 # After these nobody knows what the connection is about to say.
 _CUT_SHORT = (asyncio.CancelledError, TimeoutError, asyncpg.InternalClientError)
-
-
-class UniqueViolated(Conflict):
-    """A row with this key exists already; `constraint` says which rule it broke."""
-
-    def __init__(self, constraint: str) -> None:
-        super().__init__("it exists already")
-        self.constraint = constraint
 
 
 @dataclass(slots=True)
@@ -96,9 +68,11 @@ class Database:
         """
         try:
             await self.ping()
-        except RuntimeError as error:
+        except (RuntimeError, UpstreamUnavailable) as error:
+            if not refuses_user(error.__cause__):
+                raise
             raise MigrationError(
-                f"PostgreSQL refuses the user of DRAGOMAN_DATABASE_URL ({error}): as an administrator, "
+                f"PostgreSQL refuses the user of DRAGOMAN_DATABASE_URL ({error.__cause__}): as an administrator, "
                 f"GRANT {APP_ROLE}, {CORE_ROLE} to it"
             ) from error
 
@@ -157,10 +131,10 @@ class Database:
                     self._pool.give(connection)
                 raise
             self._pool.give(connection)
-        except _DRIVER as error:
+        except DRIVER_ERRORS as error:
             if error is failure:  # of the block itself, which may have troubles of its own with files and time
                 raise
-            raise _translated(error) from error
+            raise translated(error) from error
         await _follow_up(unit.after)
 
     async def after_commit(self, callback: Callable[[], Awaitable[None]]) -> None:
@@ -188,8 +162,8 @@ class Database:
                 self._pool.give(connection)
                 raise
             self._pool.give(connection)
-        except _DRIVER as error:
-            raise _translated(error) from error
+        except DRIVER_ERRORS as error:
+            raise translated(error) from error
         return result
 
     def _open_unit(self, scope: Scope) -> _Unit | None:
@@ -215,17 +189,3 @@ async def _follow_up(callbacks: Sequence[Callable[[], Awaitable[None]]]) -> None
             await callback()
         except Exception:  # noqa: BLE001 - it is committed: to fail now would be to deny what has happened
             _LOG.exception("after_commit.failed")
-
-
-def _translated(error: Exception) -> Exception:
-    """The driver's complaint in our words: nothing above this package knows the driver."""
-    if isinstance(error, asyncpg.UniqueViolationError):
-        return UniqueViolated(getattr(error, "constraint_name", None) or "")
-    # The driver's own refusal of an argument has the class that PostgreSQL's refusals derive from.
-    if isinstance(error, _UNFIT) or type(error) is asyncpg.DataError:
-        _LOG.warning("database.value_refused", reason=str(error))
-        return InvalidInput.of("body", "holds a character, a number or a time that cannot be stored")
-    # It has one class, too, for "the connection is gone" and for mistakes of ours, such as two statements at once.
-    if isinstance(error, _LOST) or (isinstance(error, asyncpg.InterfaceError) and "clos" in str(error)):
-        return UpstreamUnavailable("postgresql", retry_after_s=2)
-    return RuntimeError(f"{type(error).__name__}: {error}")

@@ -1,9 +1,12 @@
 """Keys that make a repeated write harmless: claimed first, in the same transaction as what they protect."""
 
+from collections.abc import Callable
 from typing import Any, LiteralString
 
+from dragoman.context import Caller
 from dragoman.errors import IdempotencyConflict, InvalidInput
-from dragoman.infra.db.database import Database, Scope
+from dragoman.infra.db.database import Database
+from dragoman.infra.db.pool import Scope, scope_of
 
 # A second claim of a key that another transaction holds waits until that one ends: then it finds the row, or takes it.
 CLAIM: LiteralString = """
@@ -26,37 +29,39 @@ def check_key(key: str) -> None:
 
 
 class IdempotencyKeys:
-    """Use inside a unit of work: only a commit consumes a key."""
+    """Use inside a unit of work: only a commit consumes a key. A key belongs to the subject that sent it."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, *, scope: Callable[[Caller], Scope] = scope_of) -> None:
         self._db = db
+        self._scope = scope
 
-    async def find(self, scope: Scope, holder: str, key: str, digest: bytes) -> Any | None:
-        """What the first use of the key gave, or None when there was none that came to its end.
+    async def find(self, caller: Caller, key: str, digest: bytes) -> Any | None:
+        """Return what the first use of the key gave, or None when there was none that came to its end.
 
         Raises:
             IdempotencyConflict: the first use had another input.
         """
-        row = await self._db.find(scope, FIND, scope.tenant, holder, key)
+        row = await self._db.find(self._scope(caller), FIND, caller.tenant, caller.subject, key)
         if row is not None and row["digest"] != digest:
             raise IdempotencyConflict(key)
         return row["output"] if row is not None else None
 
-    async def claim(self, scope: Scope, holder: str, key: str, digest: bytes) -> Any | None:
-        """None when the key is fresh and now ours; else what the first use of it gave.
+    async def claim(self, caller: Caller, key: str, digest: bytes) -> Any | None:
+        """Return None when the key is fresh and now claimed; else what the first use of it gave.
 
         Raises:
             InvalidInput: it is not fit to be a key.
             IdempotencyConflict: the first use had another input.
         """
         check_key(key)
-        if await self._db.execute(scope, CLAIM, scope.tenant, holder, key, digest):
+        scope = self._scope(caller)
+        if await self._db.execute(scope, CLAIM, caller.tenant, caller.subject, key, digest):
             return None
-        row = await self._db.find(scope, FIND, scope.tenant, holder, key)
+        row = await self._db.find(scope, FIND, caller.tenant, caller.subject, key)
         if row is None or row["digest"] != digest:
             raise IdempotencyConflict(key)
         return row["output"]
 
-    async def keep(self, scope: Scope, holder: str, key: str, output: Any) -> None:
-        """What a repetition will be given."""
-        await self._db.execute(scope, KEEP, scope.tenant, holder, key, output)
+    async def keep(self, caller: Caller, key: str, output: Any) -> None:
+        """Keep what a repetition will be given."""
+        await self._db.execute(self._scope(caller), KEEP, caller.tenant, caller.subject, key, output)

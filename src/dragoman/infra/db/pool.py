@@ -17,6 +17,7 @@ import asyncpg
 import orjson
 
 from dragoman.context import Caller
+from dragoman.infra.db.failures import PoolExhausted
 
 # How many idle connections are looked through for one in the right scope.
 _LOOK_THROUGH = 8
@@ -72,7 +73,7 @@ class Pool:
         """A connection in this scope, to be given back.
 
         Raises:
-            TimeoutError: all are in use and stay so.
+            PoolExhausted: all are in use and stay so.
         """
         connection = self._pick(scope) or await self._next()
         if connection.scope != scope:
@@ -139,13 +140,15 @@ class Pool:
         try:
             async with asyncio.timeout(self._wait_s):
                 return await waiter
-        except BaseException:
+        except BaseException as error:
             # It may have been handed over in the very moment in which we stopped waiting.
             if waiter.done() and not waiter.cancelled():
                 if (late := waiter.result()) is not None:
                     self.give(late)
                 else:
                     self._release()
+            if isinstance(error, TimeoutError):
+                raise PoolExhausted(size=self._size, waited_s=self._wait_s) from None
             raise
 
     async def _connect(self) -> Connection:

@@ -4,7 +4,7 @@ from dragoman.infra.edge.address import base_url
 from dragoman.infra.edge.challenge import Resource
 from dragoman.infra.edge.cors import Cors
 from dragoman.infra.edge.edge import AsgiApp, AsgiScope, Edge, EdgeRules, Receive, Send
-from dragoman.infra.edge.events import ALIVE, Write, event, pump_events
+from dragoman.infra.edge.events import ALIVE, Write, event, pump_events, run_until_stopping
 from dragoman.infra.edge.exchange import Answer, exchange, read_body
 from dragoman.infra.edge.problem import STATUS, problem
 
@@ -27,4 +27,5 @@ __all__ = [
     "problem",
     "pump_events",
     "read_body",
+    "run_until_stopping",
 ]

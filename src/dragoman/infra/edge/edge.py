@@ -10,7 +10,15 @@ from typing import Any
 import structlog
 
 from dragoman.context import RequestContext, enter_request
-from dragoman.errors import DragomanError, Internal, InvalidInput, TimedOut, TooLarge, Unauthenticated
+from dragoman.errors import (
+    DragomanError,
+    Internal,
+    InvalidInput,
+    TimedOut,
+    TooLarge,
+    Unauthenticated,
+    UpstreamUnavailable,
+)
 from dragoman.infra.auth.authenticator import Authenticator
 from dragoman.infra.deadlines import Deadline, Deadlines
 from dragoman.infra.edge.address import base_url
@@ -71,8 +79,10 @@ class Edge:
         metrics: Metrics,
         security: SecurityEvents,
         tracer: Tracer,
+        stopping: asyncio.Event | None = None,
     ) -> None:
         self._app = app
+        self._stopping = stopping or asyncio.Event()
         self._rules = rules
         self._deadlines = Deadlines(rules.timeout_s)
         self._authenticator = authenticator
@@ -90,6 +100,7 @@ class Edge:
             raise RuntimeError(f"{scope['type']} is not served: nothing may pass around these guards")
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         request = _read_request(scope, headers)
+        request.stopping = self._stopping
         enter_request(request)
         exchange = _Exchange(self, scope, headers, request, receive, send, self._rules.max_body_bytes)
         self._metrics.http.opened()
@@ -109,7 +120,11 @@ class Edge:
             await exchange.refuse(error)
         except asyncio.CancelledError:
             if not deadline.caught():
-                raise
+                if not self._stopping.is_set():
+                    raise
+                # Its time to drain is over: it is told so, and the one who cancelled it waits for nothing more.
+                await exchange.refuse(UpstreamUnavailable("this server", retry_after_s=1))
+                return
             took_s = perf_counter() - exchange.request.started
             _LOG.warning("request.timed_out", path=exchange.scope["path"], duration_s=round(took_s, 3))
             await exchange.refuse(TimedOut(after_s=self._rules.timeout_s))

@@ -16,6 +16,9 @@ from dragoman.infra.ids import new_id
 MAX_HEAD_BYTES: Final = 65_536
 # For a head to arrive once it has begun, for a connection to say anything, for a refused body to end.
 PATIENCE_S: Final = 10.0
+# Longer than clients and load balancers keep an idle connection (httpx 5 s, most balancers 60 s). The one who would
+# send next must be the one who closes, or a request meets a connection that is just being closed.
+KEEP_ALIVE_S: Final = 75
 
 _LOG = structlog.get_logger(__name__)
 

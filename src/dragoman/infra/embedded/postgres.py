@@ -25,6 +25,16 @@ SETTINGS = {
     "logging_collector": "off",
     "log_destination": "stderr",
 }
+# For data that nobody will miss: nothing waits for the disk, and many servers have their databases in it.
+DISPOSABLE_SETTINGS = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "max_connections": "500",
+    "shared_buffers": "128MB",
+}
 
 
 class Postgres:
@@ -34,7 +44,8 @@ class Postgres:
     stop_signal = signal.SIGINT  # a fast shutdown: clients are cut off, the data are written
     patience_s = 10.0
 
-    def __init__(self, binaries: Binaries, layout: Layout) -> None:
+    def __init__(self, binaries: Binaries, layout: Layout, *, disposable: bool = False) -> None:
+        self._settings = SETTINGS | (DISPOSABLE_SETTINGS if disposable else {})
         self.account: Account = layout.account
         self.log_file = layout.log_file(self.name)
         self._binaries = binaries
@@ -68,7 +79,7 @@ class Postgres:
 
     def argv(self) -> list[str]:
         """Settings on the command line win over the file of the cluster, so every start has these."""
-        settings = SETTINGS | {"unix_socket_directories": str(self._socket_dir)}
+        settings = self._settings | {"unix_socket_directories": str(self._socket_dir)}
         chosen = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         return [str(self._binaries.postgres), "-D", str(self._directory), *chosen]
 

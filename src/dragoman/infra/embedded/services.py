@@ -14,10 +14,12 @@ from dragoman.infra.embedded.valkey import Valkey
 class EmbeddedServices:
     """PostgreSQL and Valkey beside this process, on Unix sockets, for one data directory.
 
-    They are restarted when they end, and end when this process does, however it ends.
+    They are restarted when they end, and end when this process does, however it ends. `disposable` is for data that
+    nobody will miss: PostgreSQL does not wait for the disk, and both have room for many servers.
     """
 
-    def __init__(self, data_dir: Path, *, postgres: bool = True, valkey: bool = True) -> None:
+    def __init__(self, data_dir: Path, *, postgres: bool = True, valkey: bool = True, disposable: bool = False) -> None:
+        self._disposable = disposable
         self._data_dir = data_dir
         self._wants_postgres = postgres
         self._wants_valkey = valkey
@@ -81,8 +83,8 @@ class EmbeddedServices:
     async def _start_in(self, data_dir: Path) -> None:
         layout = Layout.of(data_dir)
         binaries = await asyncio.to_thread(readable_binaries, find_binaries(), layout.account, layout.root)
-        self._postgres = Postgres(binaries, layout) if self._wants_postgres else None
-        self._valkey = Valkey(binaries, layout) if self._wants_valkey else None
+        self._postgres = Postgres(binaries, layout, disposable=self._disposable) if self._wants_postgres else None
+        self._valkey = Valkey(binaries, layout, disposable=self._disposable) if self._wants_valkey else None
         try:
             async with asyncio.TaskGroup() as starts:
                 for program in (self._postgres, self._valkey):

@@ -18,6 +18,8 @@ SETTINGS = {
     "maxmemory-policy": "volatile-ttl",
     "daemonize": "no",
 }
+# One database for each of the servers that share it.
+DISPOSABLE_SETTINGS = {"databases": "4096"}
 
 
 class Valkey:
@@ -27,7 +29,8 @@ class Valkey:
     stop_signal = signal.SIGTERM
     patience_s = 3.0
 
-    def __init__(self, binaries: Binaries, layout: Layout) -> None:
+    def __init__(self, binaries: Binaries, layout: Layout, *, disposable: bool = False) -> None:
+        self._settings = SETTINGS | (DISPOSABLE_SETTINGS if disposable else {})
         self.account: Account = layout.account
         self.log_file = layout.log_file(self.name)
         self._binaries = binaries
@@ -46,7 +49,7 @@ class Valkey:
     def argv(self) -> list[str]:
         """The whole configuration is on the command line; no file is read."""
         places = {"unixsocket": str(self._socket), "pidfile": str(self._pid_file), "dir": str(self._directory)}
-        chosen = [part for name, value in (SETTINGS | places).items() for part in (f"--{name}", value)]
+        chosen = [part for name, value in (self._settings | places).items() for part in (f"--{name}", value)]
         return [str(self._binaries.valkey), *chosen]
 
     async def prepare(self) -> None:

@@ -3,15 +3,15 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
-from contextlib import suppress
+from functools import partial
 from time import monotonic
 from typing import Protocol
 
 import structlog
 
-from dragoman.errors import UpstreamUnavailable
 from dragoman.infra.embeddings.embedder import Embedder, EmbedderAway, EmbeddingFailed, as_text
 from dragoman.infra.embeddings.queue import Waiting
+from dragoman.infra.jobs import Job
 
 _LOG = structlog.get_logger(__name__)
 _SWEEP_S = 1.0
@@ -128,24 +128,21 @@ class Meanings:
             self._questions.popitem(last=False)
         return vector, embedder.model
 
-    async def run(self) -> None:
-        """Give vectors to what waits, until cancelled; what fails is tried again."""
+    def jobs(self, name: str) -> Sequence[Job]:
+        """Return the job that gives vectors to what waits, once started; none where there are only words."""
         embedder = self._embedder
         if embedder is None or not self._vectors:
-            return
-        while True:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), _SWEEP_S)
-            self._woken.clear()
-            try:
-                await self._catch_up(embedder)
-            except (EmbedderAway, UpstreamUnavailable) as error:
-                self._failure = str(error)
-                _LOG.warning("embeddings.vectors_postponed", reason=str(error))
-                await asyncio.sleep(_PAUSE_S)
-            except Exception:  # noqa: BLE001 - a worker loop: it must outlive whatever a batch runs into
-                _LOG.exception("embeddings.vectors_failed")
-                await asyncio.sleep(_PAUSE_S)
+            return []
+        return [Job(name=name, work=partial(self._round, embedder), every_s=_SWEEP_S, wake=self._woken)]
+
+    async def _round(self, embedder: Embedder) -> None:
+        try:
+            await self._catch_up(embedder)
+        except EmbedderAway as error:
+            # Told by `check` in words of its own; the job itself is well.
+            self._failure = str(error)
+            _LOG.warning("embeddings.vectors_postponed", reason=str(error))
+            await asyncio.sleep(_PAUSE_S)
 
     async def _catch_up(self, embedder: Embedder) -> None:
         """Work until nothing waits; what is on its way when another batch fails comes to its end first."""

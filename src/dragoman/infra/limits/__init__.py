@@ -1,6 +1,7 @@
 """Rate limits and revocation, checked together, once per request."""
 
 from dragoman.infra.limits.admission import Admission, Quotas
+from dragoman.infra.limits.admitted import Admitted
 from dragoman.infra.limits.headers import limit_headers
 from dragoman.infra.limits.limiter import Limiter
 from dragoman.infra.limits.revocations import FOREVER, Revocable, Revocation, RevocationSource
@@ -10,6 +11,7 @@ __all__ = [
     "FOREVER",
     "UNLIMITED",
     "Admission",
+    "Admitted",
     "Limit",
     "Limiter",
     "Quotas",

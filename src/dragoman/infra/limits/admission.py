@@ -1,11 +1,11 @@
 """Which limits a request has to pass: by address for strangers, by principal, tenant and skill for callers."""
 
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol
 
 from dragoman.context import Caller, current_request
 from dragoman.errors import RateLimited, Unauthenticated
+from dragoman.infra.limits.admitted import Admitted
 from dragoman.infra.limits.headers import limit_headers
 from dragoman.infra.limits.limiter import Limiter
 from dragoman.infra.limits.revocations import Revocable
@@ -14,8 +14,6 @@ from dragoman.infra.telemetry import Metrics, SecurityEvents
 
 _MOST_KEPT = 10_000
 _A2A = "a2a"
-# What was counted before it runs, in the request that it runs for and in the tasks which that request starts.
-_AHEAD: ContextVar[list["Metered"] | None] = ContextVar("dragoman_counted_ahead", default=None)
 
 
 class Metered(Protocol):
@@ -55,17 +53,13 @@ class Admission:
         self._security = security
         self._kept: dict[tuple[str, ...], tuple[str, tuple[Limit, ...]]] = {}
 
-    async def admit(self, caller: Caller, asked: Metered | None) -> None:
-        """Let a caller in; None asks for nothing that there is, and counts as work all the same.
+    async def admit(self, caller: Caller, asked: Metered | None) -> Admitted:
+        """Count a request of a caller; None asks for nothing that there is, and counts as work all the same.
 
         Raises:
             Unauthenticated: the credential was revoked.
             RateLimited: one of the limits is used up; none of them was counted.
         """
-        ahead = _AHEAD.get()
-        if ahead and ahead[0] is asked:
-            ahead.clear()
-            return
         partition, limits = self._limits(caller, asked)
         verdict = await self._limiter.check(
             partition, limits, Revocable(caller.credential, caller.subject, caller.issued_at)
@@ -74,15 +68,7 @@ class Admission:
             self._security.rejected_credentials("revoked", credential_id=caller.credential)
             raise Unauthenticated("revoked")
         self._settle(verdict, partition, asked.skill if asked else "")
-
-    async def admit_ahead(self, caller: Caller, asked: Metered) -> None:
-        """Let a caller in for what is about to run; its own `admit` then finds it counted, once.
-
-        Raises:
-            Unauthenticated, RateLimited: as `admit`.
-        """
-        await self.admit(caller, asked)
-        _AHEAD.set([asked])
+        return Admitted(caller, asked)
 
     async def admit_stranger(self, ip: str) -> None:
         """Let somebody in who has shown no valid credentials.

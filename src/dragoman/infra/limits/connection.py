@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 from prometheus_client import Gauge
 
+from dragoman.infra.jobs import Job
 from dragoman.infra.limits.wire import ValkeyLostError, ValkeyRefusedError, Wire, open_wire
 
 log = structlog.get_logger(__name__)
@@ -19,7 +20,7 @@ DEGRADED = Gauge(
 class Connection:
     """A wire that comes back: `wire` is None while Valkey is away.
 
-    No request ever waits for a connection: a task opens it, at once when it breaks and then every `retry_s`.
+    No request ever waits for a connection: a job opens it, at once when it breaks and then every `retry_s`.
     `welcome` has the last word on whether a server that took the connection can be used.
     """
 
@@ -31,7 +32,6 @@ class Connection:
         self._timeout_s = timeout_s
         self._retry_s = retry_s
         self._degraded = False
-        self._keeper: asyncio.Task[None] | None = None
         self._open: Wire | None = None
 
     @property
@@ -41,33 +41,30 @@ class Connection:
         return None if wire is None or wire.lost.done() else wire
 
     async def start(self) -> None:
-        """Try once, and keep at it in the background.
+        """Try once; the job keeps at it.
 
         Raises:
             ValueError: the URL is not one of Valkey.
         """
         await self._connect()
-        self._keeper = asyncio.create_task(self._keep())
+
+    @property
+    def job(self) -> Job:
+        """Return the job that opens the wire again; a server that breaks it at once is not asked in a tight circle."""
+        return Job(name="valkey_connection", work=self._reopen, every_s=self._retry_s)
 
     async def stop(self) -> None:
         """Close it for good."""
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.gather(self._keeper, return_exceptions=True)
         if self._open is not None:
-            self._open.close()
+            wire, self._open = self._open, None
+            wire.close()
 
-    async def _keep(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            opened = loop.time()
-            if self._open is not None:
-                self._note_away(await asyncio.shield(self._open.lost))
-                self._open = None
-            # A server that takes connections and then breaks them is not asked in a tight circle.
-            if loop.time() - opened < self._retry_s:
-                await asyncio.sleep(self._retry_s)
-            await self._connect()
+    async def _reopen(self) -> None:
+        """Wait until the wire is lost, if there is one, then open another."""
+        if self._open is not None:
+            await asyncio.shield(self._open.lost)
+            self._open = None
+        await self._connect()
 
     async def _connect(self) -> None:
         try:
@@ -81,10 +78,16 @@ class Connection:
             self._note_away(error)
             return
         self._open = wire
+        # At once, and not only when the job looks: it may be resting.
+        wire.lost.add_done_callback(lambda lost: self._note_lost(wire, lost))
         DEGRADED.set(0)
         if self._degraded:
             self._degraded = False
             log.warning("limits.restored")
+
+    def _note_lost(self, wire: Wire, lost: "asyncio.Future[Exception | None]") -> None:
+        if wire is self._open:
+            self._note_away(None if lost.cancelled() else lost.result())
 
     def _note_away(self, reason: Exception | None) -> None:
         DEGRADED.set(1)

@@ -16,6 +16,7 @@ from typing import Any, Final
 from prometheus_client import Counter
 
 from dragoman.errors import UpstreamUnavailable
+from dragoman.infra.jobs import Job
 from dragoman.infra.limits.connection import Connection
 from dragoman.infra.limits.memory import MemoryLimits
 from dragoman.infra.limits.revocations import Revocable, Revocation, RevocationBook, RevocationSource, refs
@@ -62,6 +63,11 @@ class Limiter:
     def degraded(self) -> bool:
         """Whether limits are counted in memory now."""
         return self._valkey.wire is None
+
+    @property
+    def job(self) -> Job:
+        """Return the job that keeps the connection to Valkey open."""
+        return self._valkey.job
 
     async def start(self) -> None:
         """Connect, or begin without Valkey: neither it nor the source need answer for this to return.

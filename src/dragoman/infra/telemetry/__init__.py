@@ -5,7 +5,8 @@ prometheus_client is imported already, and its choice is made.
 """
 
 from dragoman.infra.telemetry.health import Degraded, DependencyHealth, Health, HealthReport
-from dragoman.infra.telemetry.logs import LogFormat, LogOutput, access_log, configure_logs
+from dragoman.infra.telemetry.job_metrics import JobMetrics
+from dragoman.infra.telemetry.logs import LogFormat, LogOutput, access_log, configure_logs, route_logs
 from dragoman.infra.telemetry.metrics import Metrics, mark_process_dead
 from dragoman.infra.telemetry.multiprocess import prepare_multiprocess
 from dragoman.infra.telemetry.push_metrics import PushMetrics
@@ -19,6 +20,7 @@ __all__ = [
     "DependencyHealth",
     "Health",
     "HealthReport",
+    "JobMetrics",
     "LogFormat",
     "LogOutput",
     "Metrics",
@@ -35,4 +37,5 @@ __all__ = [
     "open_tracer",
     "prepare_multiprocess",
     "redact_text",
+    "route_logs",
 ]

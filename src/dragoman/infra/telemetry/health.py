@@ -91,13 +91,8 @@ class Health:
             return report
 
     async def pulse(self, *, interval_s: float = 10.0) -> None:
-        """Every interval: report, set the gauges, write one line. Runs until it is cancelled."""
-        while True:
-            lag_s = await self._rest(interval_s)
-            try:
-                await self._beat(lag_s)
-            except Exception:  # noqa: BLE001 - a worker loop: the pulse outlives one bad beat
-                self._log.exception("health pulse failed")
+        """Measure the event loop for an interval, then report, set the gauges and write one line."""
+        await self._beat(await self._rest(interval_s))
 
     async def _run(self) -> HealthReport:
         names = list(self._checks)

@@ -11,6 +11,7 @@ import logging
 import re
 import sys
 import traceback
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -89,6 +90,8 @@ class LogOutput:
 
 _second = (0, "1970-01-01T00:00:00")
 _output = LogOutput(sys.stderr, text=False, level=logging.INFO)
+# Set where several servers share a process; everything that such a server starts inherits its context.
+_ROUTED: ContextVar[LogOutput | None] = ContextVar("dragoman_log_output", default=None)
 
 
 def configure_logs(
@@ -109,19 +112,30 @@ def configure_logs(
     text = format == "text" or (format == "auto" and target.isatty())
     _output.close()
     _output = LogOutput(target, text=text, level=number, security=AppendFile(security_log) if security_log else None)
-    structlog.configure(
-        processors=[_from_structlog],
-        wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=_Named,
-        cache_logger_on_first_use=False,
-    )
-    _take_over_standard_logging(number)
+    _take_over_structlog(number)
+    _take_over_standard_logging(number, _Bridge())
     return _output
+
+
+def route_logs(output: LogOutput) -> None:
+    """Send the log lines of the current context, and of all that it starts, to `output`.
+
+    For a server that shares its process with others; lines of the rest of the process go where they went before.
+    """
+    _ROUTED.set(output)
+    if not structlog.is_configured():
+        _take_over_structlog(logging.DEBUG)
+    if not any(isinstance(handler, _Bridge) for handler in logging.getLogger().handlers):
+        _take_over_standard_logging(logging.INFO, _Bridge(routed_only=True))
 
 
 def emit(level: int, message: str, fields: dict[str, Any]) -> None:
     """Write one event to the log of this process, past structlog: for callers that count microseconds."""
-    _output.emit(level, message, fields)
+    _current().emit(level, message, fields)
+
+
+def _current() -> LogOutput:
+    return _ROUTED.get() or _output
 
 
 def access_log(  # noqa: PLR0913 - the edge calls it once a request with all it knows
@@ -138,7 +152,8 @@ def access_log(  # noqa: PLR0913 - the edge calls it once a request with all it 
 ) -> None:
     """The one line of a finished request. The query string is dropped: it is where people put tokens."""
     level = logging.INFO if status < 500 else logging.WARNING
-    if level < _output.level:
+    output = _current()
+    if level < output.level:
         return
     request = current_request()
     caller = request.caller if request is not None else None
@@ -156,7 +171,7 @@ def access_log(  # noqa: PLR0913 - the edge calls it once a request with all it 
     if response_bytes is not None:
         sizes += b',"responseSize":"%d"' % response_bytes
     own = _own_fields(request) if request is not None else b""
-    _output.write(
+    output.write(
         b'%b"time":"%b",%b%b,"latency":"%.6fs"%b}}' % (frame[0], _now().encode(), own, frame[1], duration_s, sizes)
     )
 
@@ -212,14 +227,20 @@ def _from_structlog(logger: Any, method: str, event: Any) -> Any:
         fields["stack_trace"] = stack
     if isinstance(logger, _Named) and logger.name:
         fields["logger"] = logger.name
-    _output.emit(_LEVELS.get(method, logging.INFO), message, fields)
+    _current().emit(_LEVELS.get(method, logging.INFO), message, fields)
     raise structlog.DropEvent
 
 
 class _Bridge(logging.Handler):
     """Takes the records of the standard library into the same output."""
 
+    def __init__(self, *, routed_only: bool = False) -> None:
+        super().__init__()
+        self._routed_only = routed_only
+
     def emit(self, record: logging.LogRecord) -> None:
+        if self._routed_only and _ROUTED.get() is None:
+            return
         try:
             message = record.getMessage()
         except (TypeError, ValueError):  # a library's format string and its arguments disagree
@@ -228,14 +249,23 @@ class _Bridge(logging.Handler):
         stack = _stack_of(record.exc_info)
         if stack:
             fields["stack_trace"] = stack
-        _output.emit(record.levelno, message, fields)
+        _current().emit(record.levelno, message, fields)
 
 
-def _take_over_standard_logging(level: int) -> None:
+def _take_over_structlog(level: int) -> None:
+    structlog.configure(
+        processors=[_from_structlog],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=_Named,
+        cache_logger_on_first_use=False,
+    )
+
+
+def _take_over_standard_logging(level: int, bridge: _Bridge) -> None:
     root = logging.getLogger()
     for handler in [handler for handler in root.handlers if isinstance(handler, _Bridge)]:
         root.removeHandler(handler)
-    root.addHandler(_Bridge())
+    root.addHandler(bridge)
     root.setLevel(level)
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         logger = logging.getLogger(name)

@@ -20,6 +20,7 @@ from prometheus_client import (
     values,
 )
 
+from dragoman.infra.telemetry.job_metrics import JobMetrics
 from dragoman.infra.telemetry.ledger import Ledger
 from dragoman.infra.telemetry.multiprocess import VARIABLE
 from dragoman.infra.telemetry.process import ProcessSample
@@ -252,6 +253,7 @@ class Metrics:
         self.process = ProcessMetrics(registry)
         self.tasks = TaskMetrics(registry, ledger)
         self.push = PushMetrics(registry)
+        self.jobs = JobMetrics(registry)
         self._security = Counter("dragoman_security_events_total", "Security events.", ("event",), registry=registry)
 
     def security_event(self, event: str) -> None:
