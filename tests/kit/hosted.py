@@ -11,7 +11,9 @@ from dragoman.kit import (
     OnRequestResult,
     SkillHandler,
     SkillSlot,
+    ToolContext,
     skill,
+    tool,
 )
 
 
@@ -30,4 +32,16 @@ class Diary(SkillHandler):
         return Completed("Kept.", artifacts=[Artifact.from_json("diary", known | {"pages": pages})])
 
 
+@skill(id="notes", description="Keeps notes.")
+class Notes:
+    """The example of the guide."""
+
+    @tool(idempotent=True)
+    async def add_note(self, text: str, ctx: ToolContext) -> int:
+        """Keep a note; gives how many there are."""
+        notes = await ctx.state.session().update("notes", lambda notes: [*(notes or []), text])
+        return len(notes)
+
+
 agent = Agent("diarist", "Writes things down.", "2.1.0", instructions="Be discreet.", skills=[Diary])
+notekeeper = Agent("notekeeper", "Keeps notes.", skills=[Notes])

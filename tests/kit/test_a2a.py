@@ -21,7 +21,7 @@ from dragoman.kit import (
 from dragoman.kit.testing import ScriptedLlm, call
 from dragoman.kit.toolsets import A2aAgentTool, A2aToolset
 from tests.doors.a2a.calling import A2A, CONFORMANCE, state, text
-from tests.harness import Server, wait_for
+from tests.harness import Process, Server, wait_for
 from tests.kit.forwarding import Forward
 from tests.kit.web import free_port
 from tests.tenants import new_tenant
@@ -33,7 +33,7 @@ AGENTS = {"PYTHONPATH": f"{ROOT / 'examples' / 'conformance'}:{ROOT}:{ROOT / 'sr
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Server]:
-    with Server(CONFORMANCE | AGENTS | {"DRAGOMAN_PORT": str(free_port())}) as running:
+    with Process(CONFORMANCE | AGENTS | {"DRAGOMAN_PORT": str(free_port())}) as running:
         yield running
 
 
@@ -209,7 +209,7 @@ async def test_when_the_task_is_cancelled_so_is_the_one_of_the_remote(options: d
 
 def test_both_servers_are_restarted_while_one_waits_for_the_other(served: Server, tenant: str, there: A2A) -> None:
     calling = AGENTS | {"REMOTE_URL": served.url, "REMOTE_TOKEN": served.token(tenant=tenant)}
-    with Server(calling | {"DRAGOMAN_AGENT": "tests.kit.remote_caller:agent"}) as local:
+    with Process(calling | {"DRAGOMAN_AGENT": "tests.kit.remote_caller:agent"}) as local:
         here = A2A(local)
         asked = here.send(text("tck-multi-turn before"))
         busy = here.send(text("tck-long-running seconds=2", configuration=AT_ONCE))

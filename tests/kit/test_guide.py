@@ -1,9 +1,14 @@
 import ast
+import asyncio
 import inspect
 import re
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
+
+import pytest
+
+from dragoman.kit.testing import runtime_of
 
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 GUIDE = Path(__file__).parents[2] / "docs" / "kit.md"
@@ -19,11 +24,27 @@ def blocks() -> list[CodeType]:
     ]
 
 
-async def test_every_example_of_the_guide_runs() -> None:
+async def run_examples() -> dict[str, Any]:
     names: dict[str, Any] = {"__name__": "guide"}
     for code in blocks():
         running = FunctionType(code, names)()
         if inspect.isawaitable(running):
             await running
+    return names
 
-    assert len(blocks()) == 10
+
+async def test_every_example_of_the_guide_runs() -> None:
+    await run_examples()
+
+    assert len(blocks()) == 13
+
+
+@pytest.mark.req("KIT-3")
+async def test_the_notes_of_the_guide_keep_all_of_twenty_calls_at_once() -> None:
+    notes = (await run_examples())["Notes"]
+    calls = [{"tool": "add_note", "arguments": {"text": f"note {number}"}} for number in range(20)]
+
+    async with runtime_of(notes) as runtime:
+        tasks = await asyncio.gather(*(runtime.send(call, context_id="c") for call in calls))
+
+    assert [task.artifacts[0].content.data[0] for task in tasks] == list(range(1, 21))

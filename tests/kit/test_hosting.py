@@ -1,13 +1,14 @@
 """The same three pieces on the real host: an Agent says who it is, a SkillHandler works, the server does the rest."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.doors.a2a.calling import A2A, state, text
-from tests.harness import Server
+from tests.doors.a2a.calling import A2A, state, text, tool
+from tests.harness import InProcess
 from tests.tenants import new_tenant
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +27,7 @@ def told(task: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.req("KIT-3")
 def test_the_host_gives_an_agent_http_memory_and_authentication() -> None:
-    with Server(HOSTED) as host:
+    with InProcess(HOSTED) as host:
         card = httpx.get(f"{host.url}/.well-known/agent-card.json").json()
         rival_slug = new_tenant(host)
         ada, rival = A2A(host, user="ada"), A2A(host, user="eve", tenant=rival_slug)
@@ -53,3 +54,20 @@ def test_the_host_gives_an_agent_http_memory_and_authentication() -> None:
     assert (told(foreign)["tenant"], told(foreign)["pages"]) == (rival_slug, ["Sunday: yes"])
     assert [answer.status_code for answer in strangers] == [401, 401]
     assert hidden["data"][0]["reason"] == "TASK_NOT_FOUND"
+
+
+@pytest.mark.req("KIT-3")
+def test_twenty_calls_at_once_in_one_conversation_keep_twenty_notes() -> None:
+    with InProcess(HOSTED | {"DRAGOMAN_AGENT": "tests.kit.hosted:notekeeper"}) as host:
+        caller = A2A(host, user="ada")
+        first = caller.send(tool("add_note", {"text": "first"}))
+
+        def add(number: int) -> int:
+            noted = tool("add_note", {"text": f"note {number}"}, contextId=first["contextId"])
+            return caller.send(noted)["artifacts"][0]["parts"][0]["data"]
+
+        with ThreadPoolExecutor(max_workers=20) as pool:
+            counts = sorted(pool.map(add, range(20)))
+        caller.http.close()
+
+    assert counts == list(range(2, 22))

@@ -1,3 +1,4 @@
+import asyncio
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -106,3 +107,54 @@ async def test_what_the_models_of_a_turn_use_is_added_up() -> None:
     await ctx.worker(str).run("y")
 
     assert ctx.usage == Usage(20, 10, 2)
+
+
+async def test_no_update_is_lost_between_calls_at_once() -> None:
+    state = Context("t", "c").state.session()
+
+    async def add(number: int) -> None:
+        await state.update("seen", lambda seen: [*(seen or []), number])
+
+    await asyncio.gather(*(add(number) for number in range(20)))
+
+    assert await state.load("seen", list[int]) == list(range(20))
+
+
+async def test_an_update_is_given_the_value_as_its_type_and_gives_back_what_it_made() -> None:
+    state = Context("t", "c").state.task()
+
+    first = await state.update("claim", lambda claim: claim or Claim(amount=1), Claim)
+    second = await state.update("claim", lambda claim: Claim(amount=((claim or Claim()).amount or 0) + 1), Claim)
+
+    assert (first, second) == (Claim(amount=1), Claim(amount=2))
+    assert await state.update("claim", lambda _: None) is None
+    assert await state.load("claim", Claim) is None
+
+
+async def test_an_update_that_fails_changes_nothing() -> None:
+    state = Context("t", "c").state.task()
+    await state.save("seen", [1])
+
+    def spoil(seen: list[int]) -> object:
+        seen.append(2)
+        return object()
+
+    async def late(seen: object) -> object:
+        return seen
+
+    with pytest.raises(TypeError, match="cannot be written as JSON"):
+        await state.update("seen", spoil)
+    with pytest.raises(TypeError, match="plain function"):
+        await state.update("seen", late)
+    with pytest.raises(ValueError, match="task state 'seen' is not a Claim"):
+        await state.update("seen", lambda claim: claim, Claim)
+
+    assert await state.load("seen", list[int]) == [1]
+
+
+async def test_to_save_nothing_is_to_remove() -> None:
+    state = Context("t", "c").state.task()
+    await state.save("key", 1)
+    await state.save("key", None)
+
+    assert await state.load("key", int) is None

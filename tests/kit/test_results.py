@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from pydantic import BaseModel
 
+from dragoman.errors import UpstreamUnavailable
 from dragoman.kit import (
     Artifact,
     AuthRequired,
@@ -22,8 +23,10 @@ from dragoman.kit import (
     SkillSlot,
     TaskState,
     skill,
+    take_turn,
+    tool,
 )
-from dragoman.kit.testing import runtime_of
+from dragoman.kit.testing import agent_of, runtime_of
 from tests.kit.test_content import JSON
 
 
@@ -145,3 +148,29 @@ async def test_a_question_is_never_answered_by_a_reply() -> None:
         done = await runtime.send("!", task_id=asked.id)
 
     assert done.state is TaskState.FAILED
+
+
+async def test_a_failed_turn_says_which_error_ended_it() -> None:
+    """A host that knows the error knows whether to try again, and when."""
+    away = UpstreamUnavailable("the bank", retry_after_s=17)
+
+    @tool
+    async def balance() -> int:
+        """Look at the account."""
+        raise away
+
+    @skill(id="bank", description="Asks the bank.")
+    class Bank(SkillHandler):
+        tools = (balance,)
+
+        async def on_request(self, ctx: Context, content: Content) -> OnRequestResult:
+            raise away
+
+    turns = [
+        await take_turn(agent_of(Bank), Context("t", "c"), Content.of(said))
+        for said in ("how much?", {"tool": "balance", "arguments": {}})
+    ]
+
+    for turn in turns:
+        assert isinstance(turn.result, Failed)
+        assert (turn.result.cause, turn.result.code) == (away, "UPSTREAM_UNAVAILABLE")

@@ -374,3 +374,44 @@ async def test_many_tasks_run_side_by_side_without_mixing() -> None:
         done = await asyncio.gather(*(runtime.send(str(n), task_id=task.id) for n, task in enumerate(asked)))
 
     assert [task.artifacts[0].content.data for task in done] == [({"to": f"town {n}", "days": n},) for n in range(50)]
+
+
+async def test_turns_of_one_context_run_one_after_another_in_the_order_they_were_sent() -> None:
+    """Without it, each would read the state that the others had not written yet."""
+
+    @skill(id="count", description="Counts.")
+    class Count(SkillHandler):
+        async def on_request(self, ctx: Context, content: Content) -> OnRequestResult:
+            seen = await ctx.state.session().load("seen", list[str]) or []
+            await asyncio.sleep(0)
+            await ctx.state.session().save("seen", [*seen, content.text])
+            return Completed(f"{len(ctx.thread)}")
+
+    async with runtime_of(Count) as runtime:
+        tasks = await asyncio.gather(*(runtime.send(str(number), context_id="c") for number in range(20)))
+        conversation = [event.text for event in (await runtime.send("last", context_id="c")).history]
+
+    assert [task.text for task in tasks] == [str(2 * number) for number in range(20)]
+    assert conversation == ["last", "40"]
+
+
+async def test_a_turn_that_waits_for_its_conversation_can_be_cancelled() -> None:
+    begun, finish = asyncio.Event(), asyncio.Event()
+
+    @skill(id="slow", description="Waits.")
+    class Slow(SkillHandler):
+        async def on_request(self, ctx: Context, content: Content) -> OnRequestResult:
+            begun.set()
+            await finish.wait()
+            return Completed(content.text)
+
+    async with runtime_of(Slow) as runtime:
+        first = await runtime.start("first", context_id="c")
+        waiting = await runtime.start("second", context_id="c")
+        await begun.wait()
+        cancelled = await runtime.cancel(waiting.id)
+        finish.set()
+        third = await runtime.send("third", context_id="c")
+
+        assert (await runtime.get(first.id)).state is TaskState.COMPLETED
+    assert (cancelled.state, third.text) == (TaskState.CANCELLED, "third")

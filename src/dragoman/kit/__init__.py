@@ -18,6 +18,14 @@ from dragoman.kit._content import (
 )
 from dragoman.kit._context import Context, Host
 from dragoman.kit._ecosystem import EcosystemAdapter, Session, SessionContext
+from dragoman.kit._effects import (
+    AttemptFenced,
+    EffectAnswer,
+    Effects,
+    EffectUnknown,
+    InMemoryEffects,
+    TurnEnded,
+)
 from dragoman.kit._errors import (
     ContextMismatch,
     InvalidTransition,
@@ -99,6 +107,7 @@ __all__ = [
     "Artifact",
     "ArtifactShown",
     "AskCaller",
+    "AttemptFenced",
     "AuthRequired",
     "CallTool",
     "Cancellation",
@@ -109,6 +118,9 @@ __all__ = [
     "ContextMismatch",
     "DataPart",
     "EcosystemAdapter",
+    "EffectAnswer",
+    "EffectUnknown",
+    "Effects",
     "Event",
     "Failed",
     "FilePart",
@@ -118,6 +130,7 @@ __all__ = [
     "Generation",
     "Host",
     "How",
+    "InMemoryEffects",
     "InMemoryState",
     "InMemoryTasks",
     "InputRequired",
@@ -193,6 +206,7 @@ __all__ = [
     "ToolStarted",
     "Toolset",
     "Turn",
+    "TurnEnded",
     "Usage",
     "UseSkill",
     "WorkerEvent",

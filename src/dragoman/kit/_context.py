@@ -8,6 +8,7 @@ from typing import TypeVar
 from pydantic import JsonValue
 
 from dragoman.context import Caller
+from dragoman.kit._effects import Effects, InMemoryEffects, TurnEffects
 from dragoman.kit._errors import NoModel
 from dragoman.kit._function import LlmFunction
 from dragoman.kit._llm import Llm, Metered, Usage
@@ -40,6 +41,7 @@ class Host:
     state: StatePort = field(default_factory=InMemoryState)
     progress: ProgressPort = field(default_factory=SilentProgress)
     cancellation: Cancellation = field(default_factory=Uncancelled)
+    effects: Effects = field(default_factory=InMemoryEffects)
     message_id: str | None = None
     metadata: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
 
@@ -48,7 +50,7 @@ class Context:
     """One turn of one task. Hosts make it; skills use it and keep nothing of it.
 
     `thread` is what was said in this conversation before the present message; `message_id` and `metadata` are what
-    the sender put beside that message.
+    the sender put beside that message. What is done outside goes through `effects`, for a turn may run twice.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class Context:
         self._llm = None if llm is None else Metered(llm)
         self._others: list[Metered] = []
         self.state, self.progress = State(self._host.state), Progress(self._host.progress)
+        self.effects: Effects = TurnEffects(self._host.effects)
 
     @property
     def resumed(self) -> bool:
@@ -158,6 +161,7 @@ class Context:
             state=self.state,
             progress=self.progress,
             cancellation=self._host.cancellation,
+            effects=self.effects,
         )
 
     def as_request(self) -> "Context":

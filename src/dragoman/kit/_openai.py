@@ -13,6 +13,7 @@ from pydantic import SecretStr, ValidationError
 from dragoman.kit._errors import LlmRefused, LlmUnavailable
 from dragoman.kit._llm import LlmChunk, LlmRequest, LlmResponse, TextDelta
 from dragoman.kit._openai_wire import Completion, Gathering, body
+from dragoman.retry_after import read_retry_after
 
 if TYPE_CHECKING:
     import httpx
@@ -25,7 +26,7 @@ _LONGEST_WAIT_S = 30.0
 class _Again(Exception):
     """A try that may be worth another; `after_s` is what the server asked for."""
 
-    def __init__(self, reason: str, after_s: float | None = None) -> None:
+    def __init__(self, reason: str, after_s: int | None = None) -> None:
         super().__init__(reason)
         self.after_s = after_s
 
@@ -91,7 +92,7 @@ class OpenAICompatible:
                     yield TextDelta(text)
                 piece = await anext(pieces, None)
         except _Again as broken:
-            raise LlmUnavailable(self._model, str(broken)) from broken
+            raise LlmUnavailable(self._model, str(broken), retry_after_s=broken.after_s) from broken
         finally:
             await pieces.aclose()
         if not gathering.finished:
@@ -121,7 +122,7 @@ class OpenAICompatible:
                 return await attempt()
             except _Again as again:
                 if number == self._max_retries:
-                    raise LlmUnavailable(self._model, str(again)) from again
+                    raise LlmUnavailable(self._model, str(again), retry_after_s=again.after_s) from again
                 pause = again.after_s if again.after_s is not None else random.uniform(0.5, 1) * 2**number  # noqa: S311 jitter
                 log.info("model %s: %s; trying again in %.1f s", self._model, again, pause)
                 await self._sleep(min(pause, _LONGEST_WAIT_S))
@@ -167,7 +168,7 @@ class OpenAICompatible:
 
     def _failure(self, status: int, headers: "httpx.Headers", answer: bytes) -> Exception:
         if status in (408, 429) or status >= 500:
-            return _Again(f"status {status}", _seconds(headers.get("retry-after")))
+            return _Again(f"status {status}", read_retry_after(headers.get("retry-after")))
         reason = answer.decode("utf-8", "replace")
         if key := self._api_key.get_secret_value():
             reason = reason.replace(key, "***")
@@ -179,10 +180,6 @@ def _read(line: bytes) -> Completion:
         return Completion.model_validate_json(line)
     except ValidationError as error:
         raise _Again("the answer is not readable") from error
-
-
-def _seconds(header: str | None) -> float | None:
-    return float(header) if header is not None and header.strip().isdigit() else None
 
 
 def _httpx() -> ModuleType:

@@ -1,11 +1,14 @@
 """What a host gives to a running skill: the ports it implements, and what the skill sees of them.
 
-A host (the durable server, or the in-memory Runtime of this package) implements `StatePort`, `ProgressPort` and
-`Cancellation`. A skill uses `State` and `Progress`, which add types and checks on top.
+A host (the durable server, or the in-memory Runtime of this package) implements `StatePort`, `ProgressPort`,
+`Cancellation` and `Effects`. A skill uses `State` and `Progress`, which add types and checks on top.
 """
 
+import copy
+import inspect
+from collections.abc import Callable
 from enum import StrEnum
-from typing import Final, Literal, Protocol, TypeAlias, TypeVar, get_args
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, get_args, overload
 
 from pydantic import JsonValue
 
@@ -13,6 +16,8 @@ from dragoman.kit._artifact import Artifact
 from dragoman.kit._validation import from_json, to_json
 
 T = TypeVar("T")
+R = TypeVar("R")
+Change: TypeAlias = Callable[[JsonValue], JsonValue]
 Scope: TypeAlias = Literal["task", "session"]
 LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 # From what matters least to what matters most.
@@ -35,6 +40,13 @@ class StatePort(Protocol):
 
     async def save(self, scope: Scope, key: str, value: JsonValue) -> None:
         """Keep the value; the one before is replaced."""
+        ...
+
+    async def modify(self, scope: Scope, key: str, change: Change) -> JsonValue:
+        """Replace the value (None where there is none) by what `change` makes of it, and return that; None removes it.
+
+        Atomic against every other change of this value, whichever process makes it. Nothing changes if `change` raises.
+        """
         ...
 
     async def remove(self, scope: Scope, key: str) -> None:
@@ -80,10 +92,44 @@ class ScopedState:
     async def save(self, key: str, value: object) -> None:
         """Keep a model, a dataclass or any JSON value.
 
+        None is nothing: to save it is to remove the key.
+
         Raises:
             TypeError: the value cannot be written as JSON.
         """
-        await self._port.save(self._scope, _checked(key), to_json(value))
+        written = to_json(value)
+        if written is None:
+            await self._port.remove(self._scope, _checked(key))
+        else:
+            await self._port.save(self._scope, _checked(key), written)
+
+    @overload
+    async def update(self, key: str, change: Callable[[Any], R]) -> R: ...
+    @overload
+    async def update(self, key: str, change: Callable[[T | None], R], target: type[T]) -> R: ...
+    async def update(self, key: str, change: Callable[[Any], R], target: type[Any] | None = None) -> R:
+        """Read a value, apply a plain function to it and keep what that returns, all in one step; return it too.
+
+        No other update is lost, however many tasks and processes make one at the same time. The function is given the
+        value as JSON, or as `target` where that is given, and None where nothing was saved; returning None removes the
+        key. Others wait meanwhile, so it only calculates. If it raises, nothing is changed.
+
+        Raises:
+            TypeError: the function is async, or what it returns cannot be written as JSON.
+            ValueError: what was saved is not of the type `target`.
+        """
+        if inspect.iscoroutinefunction(change):
+            raise TypeError("update takes a plain function: await before it or after it, not within")
+        made: list[R] = []
+
+        def changed(value: JsonValue) -> JsonValue:
+            kept = change(value if target is None or value is None else self._read(key, value, target))
+            written = to_json(kept)
+            made.append(kept)
+            return written
+
+        await self._port.modify(self._scope, _checked(key), changed)
+        return made[-1]
 
     async def load(self, key: str, target: type[T]) -> T | None:
         """The value as its type, or None where nothing was saved.
@@ -92,16 +138,17 @@ class ScopedState:
             ValueError: what was saved is of another type.
         """
         value = await self._port.load(self._scope, _checked(key))
-        if value is None:
-            return None
-        try:
-            return from_json(value, target)
-        except ValueError as error:
-            raise ValueError(f"{self._scope} state {key!r} is {error}") from error
+        return None if value is None else self._read(key, value, target)
 
     async def remove(self, key: str) -> None:
         """Forget the value; nothing happens where there is none."""
         await self._port.remove(self._scope, _checked(key))
+
+    def _read(self, key: str, value: JsonValue, target: type[T]) -> T:
+        try:
+            return from_json(value, target)
+        except ValueError as error:
+            raise ValueError(f"{self._scope} state {key!r} is {error}") from error
 
 
 class State:
@@ -169,6 +216,15 @@ class InMemoryState:
     async def save(self, scope: Scope, key: str, value: JsonValue) -> None:
         """Keep the value."""
         self._values[scope][key] = value
+
+    async def modify(self, scope: Scope, key: str, change: Change) -> JsonValue:
+        """Replace the value; nothing is awaited in between."""
+        value = change(copy.deepcopy(self._values[scope].get(key)))
+        if value is None:
+            self._values[scope].pop(key, None)
+        else:
+            self._values[scope][key] = value
+        return value
 
     async def remove(self, scope: Scope, key: str) -> None:
         """Forget the value."""

@@ -1,11 +1,12 @@
 """How a turn of a skill ends. There is no way to write an end that means nothing."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
 from pydantic import JsonValue
 
+from dragoman.errors import DragomanError
 from dragoman.kit._artifact import Artifact
 from dragoman.kit._content import Content, ContentLike
 from dragoman.kit._questions import Question
@@ -70,16 +71,34 @@ class Reply:
 
 @dataclass(frozen=True, init=False)
 class Failed:
-    """It did not work out. `error` is told to the caller; `code` is for programs."""
+    """It did not work out. `error` is told to the caller; `code` is for programs.
+
+    `cause` is the error that ended the turn, where the skill let one through: it tells the host whether another attempt
+    is worth its while, and when.
+    """
 
     error: str
     code: str | None
     details: dict[str, JsonValue]
+    cause: DragomanError | None = field(compare=False, repr=False)
 
-    def __init__(self, error: str, code: str | None = None, details: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        error: str,
+        code: str | None = None,
+        details: dict[str, Any] | None = None,
+        *,
+        cause: DragomanError | None = None,
+    ) -> None:
         object.__setattr__(self, "error", _words(error, "Failed needs an error"))
         object.__setattr__(self, "code", code)
         object.__setattr__(self, "details", to_details(details))
+        object.__setattr__(self, "cause", cause)
+
+    @classmethod
+    def of(cls, error: DragomanError) -> "Failed":
+        """Return the end of a turn that an error ended, in the words of the error."""
+        return cls(error.message, error.code, error.details, cause=error)
 
 
 @dataclass(frozen=True, init=False)

@@ -3,8 +3,9 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
+from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
 
 from pydantic import JsonValue
 
@@ -13,13 +14,16 @@ from dragoman.kit._agent import Agent
 from dragoman.kit._artifact import Artifact
 from dragoman.kit._content import Content, ContentLike
 from dragoman.kit._context import Context, Host
+from dragoman.kit._effects import EffectAnswer, EffectUnknown, InMemoryEffects
 from dragoman.kit._lifecycle import TaskState, check_step
 from dragoman.kit._ports import Activity, InMemoryState, LogLevel
 from dragoman.kit._results import AuthRequired, Completed, Failed, InputRequired, Rejected, Reply
+from dragoman.kit._slot import SkillSlot
 from dragoman.kit._tasks import (
     ActivityChanged,
     ArtifactShown,
     InMemoryTasks,
+    Interrupted,
     Logged,
     ProgressMade,
     StatusChanged,
@@ -28,20 +32,30 @@ from dragoman.kit._tasks import (
     TaskRecord,
     TaskView,
 )
-from dragoman.kit._thread import Event
+from dragoman.kit._thread import Event, Thread
 from dragoman.kit._turn import Turn, take_turn
 
 log = logging.getLogger(__name__)
+_NewContext: TypeAlias = Callable[[Thread, SkillSlot | None], Context]
 
 
 class Runtime:
     """Runs an agent's tasks in this process, for one tenant.
 
-    State lives in `tasks`, never in the agent: another Runtime on the same store goes on with the same tasks.
+    State lives in `tasks`, never in the agent: another Runtime on the same store goes on with the same tasks. Turns of
+    one context run one after another, in the order in which they were sent. Each task has a ledger of effects of its
+    own, unless `effects` is given for all of them.
     """
 
-    def __init__(self, agent: Agent, *, tasks: InMemoryTasks | None = None, cancel_grace_s: float = 5.0) -> None:
-        self._agent, self._grace_s = agent, cancel_grace_s
+    def __init__(
+        self,
+        agent: Agent,
+        *,
+        tasks: InMemoryTasks | None = None,
+        effects: InMemoryEffects | None = None,
+        cancel_grace_s: float = 5.0,
+    ) -> None:
+        self._agent, self._grace_s, self._effects = agent, cancel_grace_s, effects
         self._tasks = tasks or InMemoryTasks()
         self._running: dict[str, tuple[asyncio.Task[None], asyncio.Event]] = {}
         self._changed: dict[str, asyncio.Event] = {}
@@ -82,25 +96,17 @@ class Runtime:
         content = Content.of(said)
         record = self._tasks.open(context_id, task_id)
         self._move(record, TaskState.PROCESSING)
-        conversation = self._tasks.conversation(record.context_id)
-        before, cancellation = conversation.thread, asyncio.Event()
-        self._say(record, Event.user(content))
-        ctx = Context(
-            record.id,
-            record.context_id,
-            host=Host(
-                InMemoryState(record.values, conversation.values),
-                _News(record, self._publish),
-                cancellation,
-                metadata=metadata or {},
-            ),
-            llm=self._agent.llm,
-            instructions=self._agent.instructions,
-            thread=before,
-            slot=record.slot,
-            caller=caller,
+        cancellation = asyncio.Event()
+        record.history = record.history.add_event(Event.user(content))
+        host = Host(
+            InMemoryState(record.values, self._tasks.conversation(record.context_id).values),
+            _News(record, self._publish),
+            cancellation,
+            self._ledger(record),
+            metadata=metadata or {},
         )
-        running = asyncio.create_task(self._drive(record, ctx, content), name=f"task {record.id}")
+        driving = self._drive(record, content, partial(self._context, record, host, caller))
+        running = asyncio.create_task(driving, name=f"task {record.id}")
         self._running[record.id] = (running, cancellation)
         running.add_done_callback(lambda done: self._forget(record.id, done))
         return record.view()
@@ -164,22 +170,61 @@ class Runtime:
     ) -> None:
         await self.aclose()
 
-    async def _drive(self, record: TaskRecord, ctx: Context, content: Content) -> None:
+    async def _drive(self, record: TaskRecord, content: Content, context: _NewContext) -> None:
         try:
-            turn = await take_turn(self._agent, ctx, content, skill_id=record.skill_id)
+            async with self._tasks.conversation(record.context_id).turn:
+                turn = await self._take(record, content, context)
+                if record.state is TaskState.PROCESSING:
+                    self._settle(record, turn)
         except asyncio.CancelledError:
             running = asyncio.current_task()
             if running is not None and running.cancelling():
                 if record.state is TaskState.PROCESSING:
                     self._move(record, TaskState.CANCELLED)
                 raise
+            if record.state is not TaskState.PROCESSING:
+                return
             # Nobody cancelled this task: the handler let something of its own be cancelled, and did not mind it.
             log.warning("task %s was not cancelled, but its handler raised CancelledError", record.id, exc_info=True)
-            turn = Turn(Failed("the skill failed; the log says why", "INTERNAL_ERROR"), record.skill_id)
+            failed = Failed("the skill failed; the log says why", "INTERNAL_ERROR")
+            self._settle(record, Turn(failed, record.skill_id))
+
+    async def _take(self, record: TaskRecord, content: Content, context: _NewContext) -> Turn:
+        conversation = self._tasks.conversation(record.context_id)
+        thread, slot, interrupted = conversation.thread, record.slot, record.interrupted
+        conversation.thread = thread.add_event(Event.user(content))
+        if interrupted is not None:
+            answer = EffectAnswer.find(content, interrupted.step)
+            if answer is None:
+                return Turn(EffectUnknown(interrupted.step).question(), record.skill_id)
+            self._ledger(record).answer(answer)
+            content, thread, slot = interrupted.content, interrupted.thread, interrupted.slot
+            record.interrupted = None
+        ctx = context(thread, slot)
+        try:
+            return await take_turn(self._agent, ctx, content, skill_id=record.skill_id)
+        except EffectUnknown as unknown:
+            record.interrupted = Interrupted(unknown.step, content, thread, slot)
+            return Turn(unknown.question(), record.skill_id)
         finally:
             record.usage += ctx.usage
-        if record.state is TaskState.PROCESSING:
-            self._settle(record, turn)
+
+    def _context(
+        self, record: TaskRecord, host: Host, caller: Caller | None, thread: Thread, slot: SkillSlot | None
+    ) -> Context:
+        return Context(
+            record.id,
+            record.context_id,
+            host=host,
+            llm=self._agent.llm,
+            instructions=self._agent.instructions,
+            thread=thread,
+            slot=slot,
+            caller=caller,
+        )
+
+    def _ledger(self, record: TaskRecord) -> InMemoryEffects:
+        return self._effects or InMemoryEffects(record.effects, task_id=record.id)
 
     def _forget(self, task_id: str, done: asyncio.Task[None]) -> None:
         # A task can be resumed before the turn that asked is quite gone; that turn's end is not the new one's.

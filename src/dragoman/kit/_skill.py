@@ -155,7 +155,7 @@ class Skill:
         except DragomanError as error:
             reason: object = getattr(error, "reason", error.message)
             log.warning("skill %s failed in task %s: %s, %s", self.id, ctx.task_id, error.code, reason)
-            return Failed(error.message, error.code, error.details)
+            return Failed.of(error)
         except Exception:  # the edge of the agent's code: a task never hangs on an exception
             log.exception("skill %s failed in task %s", self.id, ctx.task_id)
             return Failed("the skill failed; the log says why", "INTERNAL_ERROR")

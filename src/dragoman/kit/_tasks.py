@@ -1,5 +1,6 @@
 """Tasks in memory: the records, their event logs, and what a caller sees of them."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -9,6 +10,7 @@ from pydantic import JsonValue
 
 from dragoman.kit._artifact import Artifact
 from dragoman.kit._content import Content
+from dragoman.kit._effects import Json
 from dragoman.kit._errors import ContextMismatch, TaskNotFound
 from dragoman.kit._lifecycle import TaskState
 from dragoman.kit._llm import Usage
@@ -102,6 +104,16 @@ class TaskView:
         return "" if self.message is None else self.message.text
 
 
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """A turn that asks a person about one of its effects, as it is run again: with the same message and slot."""
+
+    step: str
+    content: Content
+    thread: Thread
+    slot: SkillSlot | None
+
+
 @dataclass(slots=True)
 class TaskRecord:
     """A task as the store keeps it: data alone, nothing that runs."""
@@ -121,6 +133,8 @@ class TaskRecord:
     events: list[TaskEvent] = field(default_factory=list[TaskEvent])
     usage: Usage = field(default_factory=Usage)
     auth_required: bool = False
+    effects: dict[tuple[str, str], Json | None] = field(default_factory=dict[tuple[str, str], Json | None])
+    interrupted: Interrupted | None = None
 
     @property
     def next_seq(self) -> int:
@@ -153,10 +167,11 @@ class TaskRecord:
 
 @dataclass(slots=True)
 class Conversation:
-    """What the tasks of one context share."""
+    """What the tasks of one context share; who holds `turn` has the conversation to itself."""
 
     thread: Thread = field(default_factory=Thread)
     values: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class InMemoryTasks:

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from dragoman.context import Caller
 from dragoman.errors import DragomanError, Forbidden
 from dragoman.kit._content import Content, DataPart, FilePart, TextPart
+from dragoman.kit._effects import Effects, InMemoryEffects
 from dragoman.kit._errors import ToolError
 from dragoman.kit._llm import ToolSpec
 from dragoman.kit._offering import Offered, Offering
@@ -40,6 +41,7 @@ class ToolContext:
     state: State = field(default_factory=lambda: State(InMemoryState()))
     progress: Progress = field(default_factory=lambda: Progress(SilentProgress()))
     cancellation: Cancellation = field(default_factory=Uncancelled)
+    effects: Effects = field(default_factory=InMemoryEffects)
 
     @property
     def cancelled(self) -> bool:
@@ -51,7 +53,8 @@ class ToolContext:
 class ToolResult:
     """What a tool gave: an output, or an error in words with a code for programs, or a question.
 
-    An output with files in it is `content`; then `output` is what a model is told of it.
+    An output with files in it is `content`; then `output` is what a model is told of it. `cause` is the error that the
+    tool raised, for hosts.
     A question of a tool that the caller named is put to the caller, and the tool's skill goes on with the answer in
     `on_input_received`. A model that called the tool is told the question, and may know the answer.
     """
@@ -62,6 +65,7 @@ class ToolResult:
     details: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     question: InputRequired | None = None
     content: Content | None = None
+    cause: DragomanError | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def success(cls, output: object = None) -> "ToolResult":
@@ -144,9 +148,10 @@ class Tool(Offering):
             errors = [complaint.model_dump() for complaint in error.errors]
             return ToolResult.error(told, code="INVALID_PARAMS", details={"errors": errors})
         except ToolError as error:
-            return ToolResult.error(str(error))
+            return ToolResult.error(str(error), details=_wait(error.retry_after_s))
         except DragomanError as error:
-            return ToolResult.error(error.message, code=error.code, details=error.details)
+            details = to_details(error.details | _wait(error.retry_after_s))
+            return ToolResult(error.message, is_error=True, code=error.code, details=details, cause=error)
         except Exception:  # the guard between a tool and whoever called it
             log.exception("tool %s failed", self.name)
             return ToolResult.error(f"the tool {self.name} failed", code="INTERNAL_ERROR")
@@ -246,6 +251,10 @@ def tool(
 
 def _is_method(function: Callable[..., Any]) -> bool:
     return next(iter(inspect.signature(function).parameters), None) == "self"
+
+
+def _wait(retry_after_s: int | None) -> dict[str, Any]:
+    return {} if retry_after_s is None else {"retry_after_s": retry_after_s}
 
 
 def _told(part: object) -> JsonValue:

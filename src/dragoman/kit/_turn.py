@@ -13,6 +13,7 @@ from dragoman.kit._agent import Agent
 from dragoman.kit._artifact import Artifact
 from dragoman.kit._content import Content
 from dragoman.kit._context import Context
+from dragoman.kit._effects import find_end
 from dragoman.kit._ports import Activity
 from dragoman.kit._results import Completed, Failed, InputRequired, OnRequestResult
 from dragoman.kit._routing import AskCaller, CallTool, How, UseSkill, is_plain_choice, route
@@ -33,7 +34,10 @@ class Turn:
 
 
 async def take_turn(agent: Agent, ctx: Context, content: Content, *, skill_id: str | None = None) -> Turn:
-    """Answer one message. It always ends in a result; only cancellation passes through.
+    """Answer one message. It ends in a result; only cancellation and TurnEnded pass through.
+
+    After EffectUnknown the host asks `error.question()` and, once the ledger has the answer, runs this turn again with
+    the same message, slot and skill. After AttemptFenced it stores nothing.
 
     `skill_id` is what the turn before gave; it is None for a new task, and for one that was asked what it is about.
     """
@@ -46,7 +50,14 @@ async def take_turn(agent: Agent, ctx: Context, content: Content, *, skill_id: s
             return Turn(InputRequired(question, said), skill_id)
         return Turn(await agent.get_skill(skill_id).run(ctx, said), skill_id)
     except DragomanError as error:
-        return Turn(Failed(error.message, error.code, error.details), skill_id)
+        return Turn(Failed.of(error), skill_id)
+    except BaseExceptionGroup as group:  # tools that ran side by side
+        if (end := find_end(group)) is not None:
+            raise end from group
+        if not isinstance(group, Exception):
+            raise
+        log.exception("task %s could not be routed", ctx.task_id)
+        return Turn(Failed("the agent failed; the log says why", "INTERNAL_ERROR"), skill_id)
     except Exception:  # an edge: a task never hangs on an exception
         log.exception("task %s could not be routed", ctx.task_id)
         return Turn(Failed("the agent failed; the log says why", "INTERNAL_ERROR"), skill_id)
@@ -65,7 +76,7 @@ async def _begin(agent: Agent, ctx: Context, content: Content) -> Turn:
                 slot = SkillSlot({_ASKED_WHICH: _first_message(agent, ctx, content)})
                 return Turn(InputRequired(f"I need to know more for that: {given.output}", slot), None, How.ASK)
             if given.is_error:
-                return Turn(Failed(str(given.output), given.code, given.details), skill.id, how)
+                return Turn(Failed(str(given.output), given.code, given.details, cause=given.cause), skill.id, how)
             return Turn(Completed(artifacts=[_artifact(tool.name, given)]), skill.id, how)
         case UseSkill(skill, how):
             wanted = _first_message(agent, ctx, content)

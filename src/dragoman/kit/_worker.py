@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeAlias, TypeVar
 
 from dragoman.kit._content import ToolCallPart, ToolResponsePart
+from dragoman.kit._effects import AttemptFenced
 from dragoman.kit._errors import LlmLimitReached, LlmUnavailable
 from dragoman.kit._llm import Llm, LlmChunk, TextDelta, Usage
 from dragoman.kit._output import Misfit, Output
@@ -152,10 +153,13 @@ class LlmWorker(Generic[T]):
 
     async def _run_all(self, calls: Sequence[ToolCallPart], tools: dict[str, Tool]) -> list[ToolResult]:
         await self._on_activity(Activity.AWAITING_TOOL, tuple(call.name for call in calls))
-        async with asyncio.TaskGroup() as group:
-            running = [group.create_task(self._run_one(call, tools)) for call in calls]
+        # One that ends the turn does not cut the others off: what they do outside would be left without an outcome.
+        ended = await asyncio.gather(*(self._run_one(call, tools) for call in calls), return_exceptions=True)
+        results = [one for one in ended if not isinstance(one, BaseException)]
+        if broken := [one for one in ended if isinstance(one, BaseException)]:
+            raise next((one for one in broken if isinstance(one, AttemptFenced)), broken[0])
         await self._on_activity(Activity.EXECUTING, ())
-        return [task.result() for task in running]
+        return results
 
     async def _run_one(self, call: ToolCallPart, tools: dict[str, Tool]) -> ToolResult:
         tool = tools.get(call.name)

@@ -6,19 +6,30 @@ assert task.state is TaskState.INPUT_REQUIRED
 """
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from typing import Any, TypeAlias, cast
 
 from dragoman.context import Caller
 from dragoman.kit._agent import Agent
 from dragoman.kit._content import Content, ContentLike, ToolCallPart
+from dragoman.kit._effects import Find, InMemoryEffects, Json, Perform
 from dragoman.kit._llm import Llm, LlmChunk, LlmRequest, LlmResponse, TextDelta, Usage
 from dragoman.kit._runtime import Runtime
 from dragoman.kit._tasks import InMemoryTasks, TaskView
 from dragoman.kit._tool import Tool, ToolContext, ToolResult
 from dragoman.kit._validation import to_json
 
-__all__ = ["RecordingTool", "Reply", "ScriptExhausted", "ScriptedLlm", "agent_of", "call", "run_skill", "runtime_of"]
+__all__ = [
+    "RecordingEffects",
+    "RecordingTool",
+    "Reply",
+    "ScriptExhausted",
+    "ScriptedLlm",
+    "agent_of",
+    "call",
+    "run_skill",
+    "runtime_of",
+]
 
 Reply: TypeAlias = object
 
@@ -118,18 +129,50 @@ class RecordingTool(Tool):
         return self._returns if isinstance(self._returns, ToolResult) else ToolResult.success(self._returns)
 
 
+class RecordingEffects(InMemoryEffects):
+    """A ledger that remembers what was performed, step by step and in order, with the requests.
+
+    `unknown` are steps that an earlier attempt began and left without an outcome, as after a crash.
+    """
+
+    def __init__(self, *, unknown: Iterable[str] = ()) -> None:
+        super().__init__(unknown=unknown)
+        self.performed: list[tuple[str, Json]] = []
+
+    async def once(
+        self, step: str, request: Json, perform: Perform, *, find: Find | None = None, repeatable: bool = False
+    ) -> Json:
+        """Perform it unless it was performed before, and remember that."""
+
+        async def recorded(key: str) -> Json:
+            self.performed.append((step, request))
+            return await perform(key)
+
+        return await super().once(step, request, recorded, find=find, repeatable=repeatable)
+
+
 def agent_of(*skills: object, llm: Llm | None = None, instructions: str | None = None) -> Agent:
     """An agent around some skills."""
     return Agent("test", "An agent under test.", instructions=instructions, skills=skills, llm=llm)
 
 
-def runtime_of(*skills: object, llm: Llm | None = None, tasks: InMemoryTasks | None = None) -> Runtime:
+def runtime_of(
+    *skills: object,
+    llm: Llm | None = None,
+    tasks: InMemoryTasks | None = None,
+    effects: InMemoryEffects | None = None,
+) -> Runtime:
     """A runtime around some skills."""
-    return Runtime(agent_of(*skills, llm=llm), tasks=tasks)
+    return Runtime(agent_of(*skills, llm=llm), tasks=tasks, effects=effects)
 
 
 async def run_skill(
-    skill: object, said: ContentLike, *answers: ContentLike, llm: Llm | None = None, caller: Caller | None = None
+    skill: object,
+    said: ContentLike,
+    *answers: ContentLike,
+    llm: Llm | None = None,
+    caller: Caller | None = None,
+    effects: InMemoryEffects | None = None,
 ) -> TaskView:
     """Send a message to one skill, then the answers to its questions, and give the task as it stands at the end.
 
@@ -137,7 +180,7 @@ async def run_skill(
         ScriptExhausted: the skill asked a ScriptedLlm more often than the script has replies.
         InvalidTransition: there are more answers than questions.
     """
-    async with runtime_of(skill, llm=llm) as runtime:
+    async with runtime_of(skill, llm=llm, effects=effects) as runtime:
         task = await runtime.send(said, caller=caller)
         for answer in answers:
             task = await runtime.send(answer, task_id=task.id, caller=caller)

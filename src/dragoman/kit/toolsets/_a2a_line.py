@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from dragoman.kit._errors import RemoteFailed, RemoteUnavailable
 from dragoman.kit._validation import field_errors, readable
 from dragoman.kit.toolsets._a2a_wire import Card, Interface, WireAnswer, WireTask
+from dragoman.retry_after import read_retry_after
 
 if TYPE_CHECKING:
     import httpx
@@ -151,7 +152,8 @@ class A2aLine:
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise RemoteUnavailable(self._agent, type(error).__name__) from error
         if response.status_code == 429 or response.status_code >= 500:
-            raise RemoteUnavailable(self._agent, f"status {response.status_code}")
+            wait_s = read_retry_after(response.headers.get("retry-after"))
+            raise RemoteUnavailable(self._agent, f"status {response.status_code}", retry_after_s=wait_s)
         return response.status_code, bytes(read)
 
     def _parsed(self, body: bytes) -> Json:

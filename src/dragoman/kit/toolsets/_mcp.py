@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 from dragoman.kit._errors import ToolError
 from dragoman.kit._tool import Annotations, Tool, ToolContext, ToolResult
+from dragoman.retry_after import read_retry_after
 
 if TYPE_CHECKING:
-    from httpx2 import AsyncBaseTransport
+    from httpx2 import AsyncBaseTransport, Response
     from mcp import Client
     from mcp_types import CallToolResult
     from mcp_types import Tool as McpTool
@@ -58,6 +59,7 @@ class McpToolset:
     ) -> None:
         _mcp()
         self._server, self._headers, self._transport = server, dict(headers or {}), transport
+        self._wait_s: int | None = None
         self._include, self._prefix, self._timeout_s = include, prefix, timeout_s
         self._opening = asyncio.Lock()
         self._line: _Line | None = None
@@ -126,15 +128,20 @@ class McpToolset:
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
                 await self._drop()
-                raise ToolError("the MCP server has gone") from error
-            raise ToolError(f"the MCP server refused: {str(error)[:500]}") from error
+                raise ToolError("the MCP server has gone", retry_after_s=self._wait_s) from error
+            raise ToolError(f"the MCP server refused: {str(error)[:500]}", retry_after_s=self._wait_s) from error
         except TimeoutError as error:
             await self._drop()
             raise ToolError(f"the MCP server did not answer within {self._timeout_s:g} s") from error
         except Exception as error:  # transports raise what they like, in groups too
             await self._drop()
             log.warning("the MCP server failed: %r", error)
-            raise ToolError("the MCP server does not answer") from error
+            raise ToolError("the MCP server does not answer", retry_after_s=self._wait_s) from error
+
+    async def _note_wait(self, response: "Response") -> None:
+        """Remember how long the server asks to wait: what the SDK raises does not say it."""
+        refused = response.status_code in (429, 503)
+        self._wait_s = read_retry_after(response.headers.get("retry-after")) if refused else None
 
     async def _open(self) -> "_Line":
         async with self._opening:
@@ -157,7 +164,12 @@ class McpToolset:
             server: Any = StdioServerParameters(command=given.command, args=list(given.args), env=dict(given.env))
         else:
             http = await stack.enter_async_context(
-                AsyncClient(headers=self._headers, timeout=self._timeout_s, transport=self._transport)
+                AsyncClient(
+                    headers=self._headers,
+                    timeout=self._timeout_s,
+                    transport=self._transport,
+                    event_hooks={"response": [self._note_wait]},
+                )
             )
             server = streamable_http_client(self._server, http_client=http)
         return await stack.enter_async_context(Client(server))
@@ -214,17 +226,20 @@ def _result(given: "CallToolResult") -> ToolResult:
     texts = [getattr(one, "text", None) or f"[{one.type}]" for one in given.content]
     words = "\n".join(texts)
     if given.is_error:
-        return ToolResult.error(words[:_LARGEST_ANSWER] or "the tool failed", _code(given.structured_content))
+        code, wait_s = _told(given.structured_content)
+        details = {} if wait_s is None else {"retry_after_s": wait_s}
+        return ToolResult.error(words[:_LARGEST_ANSWER] or "the tool failed", code, details)
     if len(words) > _LARGEST_ANSWER:
         return ToolResult.error(f"the answer is larger than {_LARGEST_ANSWER} characters; ask for less")
     return ToolResult.success(words if given.structured_content is None else given.structured_content)
 
 
-def _code(structured: Any) -> str | None:
-    """The code of an error, of servers that say one for programs."""
+def _told(structured: Any) -> tuple[str | None, int | None]:
+    """Return the code of an error and how long to wait, of servers that say so for programs."""
     error: Any = cast("dict[str, Any]", structured).get("error") if isinstance(structured, dict) else None
-    code: Any = cast("dict[str, Any]", error).get("code") if isinstance(error, dict) else None
-    return code[:100] if isinstance(code, str) else None
+    told = cast("dict[str, Any]", error) if isinstance(error, dict) else {}
+    code: Any = told.get("code")
+    return code[:100] if isinstance(code, str) else None, read_retry_after(told.get("retry_after_s"))
 
 
 def _name(given: str) -> str:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from dragoman.kit._errors import ToolError
 from dragoman.kit._tool import Annotations, Tool, ToolContext, ToolResult
 from dragoman.kit.toolsets._document import ApiOperation, Document
+from dragoman.retry_after import read_retry_after
 
 log = logging.getLogger(__name__)
 _LARGEST_ANSWER_BYTES = 1024 * 1024
@@ -113,10 +114,10 @@ class OpenApiToolset:
         except httpx.HTTPError as error:
             log.warning("%s did not answer: %s", operation.name, type(error).__name__)
             raise ToolError(f"the server of {operation.name} does not answer") from error
-        return _result(response.status_code, response.content)
+        return _result(response.status_code, response.content, read_retry_after(response.headers.get("retry-after")))
 
 
-def _result(status: int, answer: bytes) -> ToolResult:
+def _result(status: int, answer: bytes, retry_after_s: int | None) -> ToolResult:
     if len(answer) > _LARGEST_ANSWER_BYTES:
         return ToolResult.error(f"the answer is larger than {_LARGEST_ANSWER_BYTES} bytes; ask for less")
     try:
@@ -125,7 +126,8 @@ def _result(status: int, answer: bytes) -> ToolResult:
         value = answer.decode("utf-8", "replace")
     if 200 <= status < 300:
         return ToolResult.success(value)
-    return ToolResult.error(f"status {status}: {json.dumps(value)[:2000]}", details={"status": status})
+    wait = {} if retry_after_s is None else {"retry_after_s": retry_after_s}
+    return ToolResult.error(f"status {status}: {json.dumps(value)[:2000]}", details={"status": status, **wait})
 
 
 def _allowed(url: str | None, allow_hosts: Collection[str]) -> str:
