@@ -7,14 +7,14 @@ from dragoman.services.approvals import operations as approvals
 from dragoman.services.audit import operations as audit
 from dragoman.services.checklists import operations as checklists
 from dragoman.services.contracts import operations as contracts
-from dragoman.services.delegation import operations as task
-from dragoman.services.delegation import operations_profile as profile
-from dragoman.services.delegation import operations_workers as workers
 from dragoman.services.governance import operations as governance
 from dragoman.services.knowledge import operations as knowledge
 from dragoman.services.memory import operations as memory
 from dragoman.services.signatures import operations as signatures
+from dragoman.services.tasks import operations as task
 from dragoman.services.tenancy import operations as tenancy
+from dragoman.services.workers import operations as workers
+from dragoman.services.workers import operations_profile as profile
 
 
 @dataclass(frozen=True, slots=True)

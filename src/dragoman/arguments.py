@@ -1,15 +1,18 @@
 """From JSON that somebody sent to the input of an operation: strict, and with every complaint at once."""
 
+import re
+from dataclasses import dataclass
 from functools import lru_cache
 from math import isfinite
-from typing import Any, Final, TypeVar, cast, get_args
+from typing import Any, Final, Protocol, TypeVar, cast, get_args, runtime_checkable
 
 from pydantic import BaseModel, SecretBytes, SecretStr, ValidationError
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from dragoman.errors import FieldError, InvalidInput
+from dragoman.operations import I, Input
 
-M = TypeVar("M", bound=BaseModel)
+R = TypeVar("R", bound=Input)
 # Whole numbers beyond this are not the same in every program that reads JSON (RFC 8785).
 _GREATEST: Final = 2**53 - 1
 # Checking and hashing a body takes about a microsecond a value, and nobody else is served meanwhile.
@@ -18,20 +21,95 @@ _MOST_VALUES: Final = 100_000
 WITHHELD: Final = "[redacted]"
 # No input of ours has nearly as many fields, and no person reads as many complaints.
 MOST_FIELDS: Final = 100
+# JSON text without any of these, and with few colons, can hold nothing that `check_values` would refuse.
+_SUSPICIOUS: Final = (b"\\u0000", b"NaN", b"Infinity")
+_LONG_NUMBER: Final = re.compile(rb"[0-9](?:[0-9]{15}|[eE][+]?[0-9]{3})")
 
 
-def read_arguments(model: type[M], values: dict[str, Any]) -> M:
-    """The input that these values make.
+@runtime_checkable
+class Raw(Protocol[R]):
+    """Input that was not read yet and has its own way to be read."""
+
+    def read(self, model: type[R], /) -> R:
+        """Return the input.
+
+        Raises:
+            InvalidInput: it is wrong; every field that is wrong is named.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """The values of a query string: each is text, and is read as the type of its field."""
+
+    values: dict[str, str]
+
+    def read(self, model: type[I], /) -> I:
+        """Return the input that the texts make."""
+        check_values(self.values)
+        try:
+            return model.model_validate_strings(self.values)
+        except ValidationError as error:
+            raise invalid(error) from None
+
+
+def read_input(model: type[I], raw: "dict[str, Any] | bytes | Raw[I]") -> I:
+    """Return the input of an operation from what was sent: JSON as values or as text, or something else to read.
+
+    Raises:
+        InvalidInput: it is wrong; every field that is wrong is named.
+    """
+    if isinstance(raw, bytes):
+        return _read_text(model, raw)
+    return raw.read(model) if isinstance(raw, Raw) else read_arguments(model, raw)
+
+
+def read_arguments(model: type[I], values: Any) -> I:
+    """Return the input that these values make.
 
     Raises:
         InvalidInput: they do not make one; it names every field that is wrong.
     """
-    check_values(values)
+    if not isinstance(values, dict):
+        raise InvalidInput.of("body", "must be a JSON object")
+    given = cast("dict[str, Any]", values)
+    check_values(given)
+    field = model.stands_alone
     try:
         # From JSON text once more, in strict mode: "1" is no number there, and an ISO string is still a date.
-        return model.model_validate_json(to_json(values), strict=True)
+        return _validate(model, to_json(given), alone=bool(field) and field not in given)
     except ValidationError as error:
-        raise invalid(error) from None
+        raise invalid(error, without=field) from None
+
+
+def _read_text(model: type[I], text: bytes) -> I:
+    """Read JSON text, without building its values where it cannot hold anything that they would be checked for."""
+    if _is_harmless(text):
+        alone = bool(model.stands_alone) and f'"{model.stands_alone}"'.encode() not in text
+        try:
+            return _validate(model, text, alone=alone)
+        except ValidationError:
+            pass  # what is wrong is said in the same words however the input was sent
+    try:
+        values = from_json(text, allow_inf_nan=False)
+    except ValueError as error:
+        raise InvalidInput.of("body", f"must be JSON: {error}") from None
+    return read_arguments(model, values)
+
+
+def _is_harmless(text: bytes) -> bool:
+    """Return whether JSON text needs no look at its values; a wrong no costs time and nothing else."""
+    if len(text) >= _MOST_VALUES or text.count(b":") > MOST_FIELDS or any(one in text for one in _SUSPICIOUS):
+        return False
+    return _LONG_NUMBER.search(text) is None
+
+
+def _validate(model: type[I], text: bytes, *, alone: bool) -> I:
+    if not alone:
+        return model.model_validate_json(text, strict=True)
+    inner = cast("type[BaseModel]", model.model_fields[model.stands_alone].annotation)
+    return model(**{model.stands_alone: inner.model_validate_json(text, strict=True)})
 
 
 def check_values(values: dict[str, Any]) -> None:
@@ -42,7 +120,7 @@ def check_values(values: dict[str, Any]) -> None:
     """
     if len(values) > MOST_FIELDS:
         raise InvalidInput.of("body", f"must not have more than {MOST_FIELDS} fields")
-    waiting: list[tuple[str, Any]] = list(values.items())
+    waiting: list[tuple[str, Any]] = [*values.items(), *(("body", name) for name in values)]
     seen = 0
     while waiting:
         field, value = waiting.pop()
@@ -104,14 +182,17 @@ def whole_numbers(value: Any) -> Any:
     return value
 
 
-def invalid(error: ValidationError, *, within: str | None = None) -> InvalidInput:
+def invalid(error: ValidationError, *, within: str | None = None, without: str = "") -> InvalidInput:
     """Every complaint, up to a reasonable number, each with its field and what was expected.
 
-    What was checked by itself may be `within` something, which then stands before every field.
+    What was checked by itself may be `within` something, which then stands before every field; `without` is a field
+    whose name is left out before those within it.
     """
     complaints: list[FieldError] = []
     for item in error.errors(include_url=False, include_context=False, include_input=False)[:MOST_FIELDS]:
         place = (within, *item["loc"]) if within is not None else item["loc"]
+        if without and len(place) > 1 and place[0] == without:
+            place = place[1:]
         field = ".".join(str(part)[:100] for part in place) or "body"
         complaints.append(FieldError(field=field, message=item["msg"].removeprefix("Value error, ")))
     return InvalidInput(complaints)

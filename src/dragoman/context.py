@@ -1,5 +1,6 @@
 """Who is asking, and within which request: passed down, never looked up from a body or a path."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -85,6 +86,8 @@ class RequestContext:
     response_headers: list[tuple[bytes, bytes]] = field(default_factory=list[tuple[bytes, bytes]])
     started: float = field(default_factory=perf_counter)
     span: Any = None
+    # Set when the server stops: whatever goes on for as long as the client listens ends then.
+    stopping: asyncio.Event | None = None
 
 
 _CURRENT: ContextVar[RequestContext | None] = ContextVar("dragoman_request", default=None)

@@ -7,7 +7,7 @@ read its models, its permission and its annotations from here, so that parity ho
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -16,9 +16,13 @@ from dragoman.context import Caller
 
 
 class Input(BaseModel):
-    """What an operation takes: unknown fields are refused, values are frozen."""
+    """What an operation takes: unknown fields are refused, values are frozen.
+
+    The value of the field that `stands_alone` names may be sent by itself, without that name around it.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    stands_alone: ClassVar[str] = ""
 
 
 class Output(BaseModel):
@@ -83,13 +87,25 @@ class RateClass(StrEnum):
     POLL = "poll"
 
 
+class Recorded(StrEnum):
+    """Who writes the audit record of a write, and in which transaction.
+
+    GATE: the gate, in the transaction of the operation. STEP: the handler, whose steps of tasks carry their records, in
+    a transaction of the core that the gate opens. BATCH: the handler, which also has its own idempotency key and shares
+    a transaction with what comes at the same moment.
+    """
+
+    GATE = "gate"
+    STEP = "step"
+    BATCH = "batch"
+
+
 @dataclass(frozen=True, slots=True)
 class Operation(Generic[I, O]):
     """One thing Dragoman can do: `noun.verb`, its models, and what it takes to be allowed.
 
     A `long` write holds no transaction while it runs: it opens its own, can be repeated from any point, and its key and
-    its audit record are written when it is done. A `recorded` write commits its key, its rows and its record by itself,
-    together with those of others that come at the same moment. Operations of several nouns may be `part_of` one skill.
+    its audit record are written when it is done. Operations of several nouns may be `part_of` one skill.
     """
 
     name: str
@@ -101,7 +117,7 @@ class Operation(Generic[I, O]):
     rate_class: RateClass = RateClass.WORK
     sensitive: bool = False
     long: bool = False
-    recorded: bool = False
+    recorded: Recorded = Recorded.GATE
     part_of: str = ""
     description: str = ""
     example: dict[str, Any] = field(default_factory=dict[str, Any])
