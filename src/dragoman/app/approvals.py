@@ -1,7 +1,6 @@
 """Puts approvals together: who asks and decides, who judges by them, and what ends them by itself."""
 
-import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from dragoman.app.delegation import Deciders
 from dragoman.app.governance import GovernanceCore
@@ -19,8 +18,8 @@ from dragoman.services.approvals.service import ApprovalService
 from dragoman.services.approvals.store import ApprovalStore, SweepStore
 from dragoman.services.approvals.sweep import Sweep
 from dragoman.services.audit.trail import AuditTrail
-from dragoman.services.delegation.ports import Documents, Registry
 from dragoman.services.knowledge.curation import Curator
+from dragoman.services.tasks.actions.ports import Documents, Registry
 
 
 @dataclass(slots=True)
@@ -35,7 +34,6 @@ class ApprovalCore:
     outcomes: Outcomes
     sensitivity: Sensitivity
     sweep: Sweep
-    jobs: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
     def deciders(self, registry: Registry, documents: Documents) -> Deciders:
         """Who decides on delegated tasks; the registry says here too which actions are sensitive."""
@@ -46,16 +44,6 @@ class ApprovalCore:
         """Tell who waits of what is decided, and consent to new knowledge."""
         self.outcomes.tell(decided)
         curator.consent = self.proposals
-
-    async def start(self) -> None:
-        """End what is over from now on."""
-        self.jobs = [asyncio.create_task(self.sweep.run())]
-
-    async def stop(self) -> None:
-        """Leave it to the others."""
-        for job in self.jobs:
-            job.cancel()
-        await asyncio.gather(*self.jobs, return_exceptions=True)
 
 
 def build_approvals(

@@ -1,18 +1,21 @@
 """Builds the application: reads top to bottom as the list of what there is."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
+
+import structlog
 
 from dragoman import __version__
 from dragoman.addresses import BINDINGS
 from dragoman.app.approvals import ApprovalCore, build_approvals
 from dragoman.app.contracts import build_contracts
-from dragoman.app.delegation import GatedDelegations, build_delegation
+from dragoman.app.delegation import build_delegation
+from dragoman.app.engine import build_engine
 from dragoman.app.governance import bind_governance
 from dragoman.app.knowledge import KnowledgeCore, build_knowledge
 from dragoman.app.mcp import build_mcp, tell_of_changes
@@ -50,10 +53,11 @@ from dragoman.infra.auth.tokens import EMBEDDED_ISSUER, Issuer, TokenVerifier
 from dragoman.infra.auth.vault import Vault
 from dragoman.infra.breaker import Breakers
 from dragoman.infra.config import Settings
-from dragoman.infra.db import CORE_ROLE, Database, IdempotencyKeys
+from dragoman.infra.db import CORE_ROLE, Database, IdempotencyKeys, Scope
 from dragoman.infra.edge import AsgiApp, AsgiScope, Cors, Edge, EdgeRules, Receive, Send
 from dragoman.infra.embeddings import Meanings
 from dragoman.infra.ids import new_id
+from dragoman.infra.jobs import Job, JobGroup
 from dragoman.infra.limits import Admission, Limiter, Quotas, Revocation
 from dragoman.infra.telemetry import Degraded, Health, Metrics, SecurityEvents, Tracer, open_tracer
 from dragoman.operations import Handlers
@@ -63,14 +67,15 @@ from dragoman.services.audit.sealer import Sealer
 from dragoman.services.audit.service import AuditService
 from dragoman.services.audit.store import AuditStore, SealStore
 from dragoman.services.audit.trail import AuditTrail
-from dragoman.services.delegation.profile import PROFILE_PATH
 from dragoman.services.tenancy import operations as tenancy
 from dragoman.services.tenancy.keys import KeyService
 from dragoman.services.tenancy.revocations import Revocations
 from dragoman.services.tenancy.store import Directory, TenancyStore
 from dragoman.services.tenancy.tenants import TenantService
 from dragoman.services.tenancy.users import UserService
+from dragoman.services.workers.profile import PROFILE_PATH
 
+_LOG = structlog.get_logger(__name__)
 PROBE_PATHS = frozenset({"/health", "/ready", "/metrics"})
 OPEN_PATHS = METADATA_PATHS | {
     "/",
@@ -143,46 +148,66 @@ class Application:
     knowledge: KnowledgeCore
     approvals: ApprovalCore
     signatures: SignatureCore
+    jobs: JobGroup
+    stopping: asyncio.Event
     ready: bool = False
-    jobs: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
+    _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     async def start(self) -> None:
-        """Connect, then be ready."""
-        await self.db.start()
-        await self.core_db.start()
-        await self.limiter.start()
-        await self.memory.start()
-        await self.knowledge.start()
-        await self.approvals.start()
-        await self.tasks.start()
-        await self.push.start()
-        await self.signatures.start()
-        self.jobs = [asyncio.create_task(self.sealer.run()), asyncio.create_task(self.health.pulse())]
+        """Connect, then be ready. A part that cannot start stops those before it."""
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(asyncio.to_thread, self.tracer.shutdown)
+            for part in self._parts():
+                self.jobs.add(*await stack.enter_async_context(part))
+            self.jobs.add(Job(name="health_pulse", work=self.health.pulse, every_s=0.0))
+            await stack.enter_async_context(self.jobs)
+            self._stack = stack.pop_all()
         self.ready = True
 
+    def _parts(self) -> Iterable[AbstractAsyncContextManager[Sequence[Job]]]:
+        """Return the parts in the order of their start, each with its jobs; they stop in the reverse order."""
+        return (
+            _started(self.db),
+            _started(self.core_db),
+            _started(self.limiter, self.limiter.job),
+            self.sealer.running(),
+            self.memory.running(),
+            self.knowledge.running(),
+            _started(self.tasks, self.approvals.sweep.job, *self.tasks.jobs()),
+            self.mcp.running(),
+            self.push.running(),
+            self.signatures.running(),
+        )
+
     def leave(self) -> None:
-        """Begin to go: end what would go on for as long as anybody listens."""
+        """Begin to stop: end what would go on for as long as a client listens."""
+        self.stopping.set()
         self.mcp.leave()
 
     async def stop(self) -> None:
-        """Seal what is left, then let go of everything."""
+        """Stop the jobs, then every part, though one before it failed to stop."""
         self.ready = False
-        for job in self.jobs:
-            job.cancel()
-        await asyncio.gather(*self.jobs, return_exceptions=True)
-        with suppress(Exception):
-            await self.signatures.stop()
-            await self.push.stop()
-            await self.mcp.stop()
-            await self.tasks.stop()
-            await self.approvals.stop()
-            await self.knowledge.stop()
-            await self.memory.stop()
-            await self.sealer.seal()
-        await self.limiter.stop()
-        await self.core_db.stop()
-        await self.db.stop()
-        await asyncio.to_thread(self.tracer.shutdown)
+        try:
+            await self._stack.aclose()
+        except DragomanError as error:
+            _LOG.warning("server.stop_failed", reason=error.message)
+        except Exception:  # noqa: BLE001 - an edge: the process ends, whatever a part had to say
+            _LOG.exception("server.stop_failed")
+
+
+class _Startable(Protocol):
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+@asynccontextmanager
+async def _started(part: _Startable, *jobs: Job) -> AsyncGenerator[Sequence[Job]]:
+    await part.start()
+    try:
+        yield jobs
+    finally:
+        await part.stop()
 
 
 class Doors:
@@ -213,15 +238,14 @@ class Doors:
 def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_port: int | None = None) -> Application:
     """Put everything together; nothing is connected yet. Without a port there is no gRPC."""
     metrics = Metrics()
-    security = SecurityEvents(metrics)
-    tracer = open_tracer(settings.otlp_endpoint or "", version=__version__)
+    watch = Watch(metrics, SecurityEvents(metrics), open_tracer(settings.otlp_endpoint or "", version=__version__))
     breakers = Breakers(metrics=metrics)
     db = Database(addresses.database_url, size=settings.database_pool)
     # As many as batches can be under way at once: a beat that waited behind them all would come too late.
     core_db = Database(addresses.database_url, role=CORE_ROLE, size=12, by_index=True)
 
     copies, limiter = _limiter(settings, addresses, Directory(db))
-    admission = Admission(limiter, _quotas(settings), metrics=metrics, security=security)
+    admission = Admission(limiter, _quotas(settings), metrics=metrics, security=watch.security)
     issuer = None if settings.external_issuer else make_issuer(settings, keyring)
     authenticator = _authenticator(settings, issuer, Directory(db), keyring.pepper, breakers)
 
@@ -235,26 +259,25 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     approvals = build_approvals(handlers, (db, core_db), core_trail, governance, knowledge.authors, authority.version)
     contracts = build_contracts(settings, handlers, db, core_db, keyring)
     vault = Vault(keyring.vault)
-    watch = Watch(metrics, security, tracer)
-    gate = _gate(handlers, db, admission, authority, trail, watch)
+    gate = _gate(handlers, (db, core_db), admission, authority, trail, watch)
     workers = build_workers(settings, handlers, db, vault, (*contracts.workers, GovernanceWorker(gate)), grpc_port)
     deciders = approvals.deciders(workers.registry, contracts.resources)
-    delegation = build_delegation(settings, handlers, (db, core_db), core_trail, deciders, metrics.tasks)
-    approvals.join(delegation.service.decided, knowledge.curator)
+    engine = build_engine(settings, core_db, addresses.database_url, core_trail, metrics.tasks)
+    delegation = build_delegation(handlers, (db, core_db), engine, core_trail, deciders)
+    approvals.join(delegation.decided, knowledge.curator)
     bind_promotion(handlers, memory, governance.policies, gate, by_use=settings.memory.auto_promote)
     tools = GateTools(gate, handlers)
-    ecosystem = Ecosystem(SessionContexts(handlers, authority.permits), tools)
-    delegations = GatedDelegations(delegation, gate)
-    tasks = build_tasks(settings, db, core_db, addresses.database_url, tools, metrics.tasks, ecosystem, delegations)
+    ecosystem = Ecosystem(SessionContexts(gate, handlers, authority.permits), tools)
+    tasks = build_tasks(settings, (db, core_db), engine, tools, ecosystem, gate)
     tell_of_changes(handlers, db, tasks.hub)
     push = build_push(settings, db, core_db, tasks, vault, metrics.push)
     calls = _a2a_calls(settings, gate, tasks, push, tools, authority, CardSigner(keyring.card), grpc_port)
     health = Health(version=__version__, metrics=metrics, breakers=breakers.states)
     keys = [*(issuer.jwks()["keys"] if issuer else ()), calls.cards.signer.public_key()]
     site = Site(health, metrics, Shown(keys, _openapi, workers.profile.profile), ready=lambda: application.ready)
-    guard = _guard(authenticator, admission, watch)
+    guard = _guard(authenticator, admission, watch, stopping := asyncio.Event())
     mcp = build_mcp(settings, gate, tasks, tools, authority, keyring, ecosystem, limiter)
-    webhooks = WebhookDoor(contracts.signatures.receivers, security)
+    webhooks = WebhookDoor(contracts.signatures.receivers, watch.security)
     doors = Doors(rest=RestDoor(gate, BINDINGS), a2a=A2ADoor(calls), mcp=mcp, webhooks=webhooks, site=site)
     application = Application(
         asgi=guard(doors, replace(_edge_rules(settings), resources={MCP_PATH: mcp.resource})),
@@ -264,7 +287,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
         limiter=limiter,
         sealer=sealer,
         health=health,
-        tracer=tracer,
+        tracer=watch.tracer,
         tasks=tasks,
         push=push,
         mcp=mcp,
@@ -272,15 +295,24 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
         knowledge=knowledge,
         approvals=approvals,
         signatures=contracts.signatures,
+        jobs=JobGroup(metrics.jobs),
+        stopping=stopping,
     )
     return _with_checks(application)
 
 
 def _gate(
-    handlers: Handlers, db: Database, admission: Admission, authority: Authority, trail: AuditTrail, watch: Watch
+    handlers: Handlers,
+    dbs: tuple[Database, Database],
+    admission: Admission,
+    authority: Authority,
+    trail: AuditTrail,
+    watch: Watch,
 ) -> Gate:
-    guards = Guards(admission=admission, authority=authority, keys=IdempotencyKeys(db), trail=trail)
-    return Gate(handlers, guards, watch, db)
+    db, core_db = dbs
+    keys, core_keys = IdempotencyKeys(db), IdempotencyKeys(core_db, scope=lambda _: Scope())
+    guards = Guards(admission=admission, authority=authority, keys=keys, core_keys=core_keys, trail=trail)
+    return Gate(handlers, guards, watch, db, core_db=core_db)
 
 
 def _openapi() -> dict[str, Any]:
@@ -297,7 +329,9 @@ def _trail(db: Database, keyring: Keyring, sealer: Sealer) -> AuditTrail:
     return AuditTrail(AuditStore(db), db, mac_key=keyring.audit_mac, new_id=new_id, wake=sealer.wake)
 
 
-def _guard(authenticator: Authenticator, admission: Admission, watch: Watch) -> Callable[[AsgiApp, EdgeRules], Edge]:
+def _guard(
+    authenticator: Authenticator, admission: Admission, watch: Watch, stopping: asyncio.Event
+) -> Callable[[AsgiApp, EdgeRules], Edge]:
     return partial(
         Edge,
         authenticator=authenticator,
@@ -305,6 +339,7 @@ def _guard(authenticator: Authenticator, admission: Admission, watch: Watch) -> 
         metrics=watch.metrics,
         security=watch.security,
         tracer=watch.tracer,
+        stopping=stopping,
     )
 
 
@@ -483,10 +518,17 @@ def _with_checks(application: Application) -> Application:
         if (wrong := await asyncio.to_thread(application.knowledge.repositories.check)) is not None:
             raise Degraded(wrong)
 
+    async def jobs() -> str | None:
+        # A job that failed at the last moment is being tried again; the words are safe to show anyone.
+        failing = [job for job in application.jobs.states() if job.status != "running"]
+        if failing:
+            raise Degraded("; ".join(f"{job.name} {job.status}: {job.reason or 'unknown'}" for job in failing))
+
     application.health.register("postgresql", postgresql, critical=True)
     application.health.register("valkey", valkey, critical=False)
     application.health.register("audit", audit, critical=False)
     application.health.register("git", git, critical=False)
+    application.health.register("jobs", jobs, critical=False)
     application.health.register("memory", _meaning_of(application.memory.meanings), critical=False)
     application.health.register("knowledge", _meaning_of(application.knowledge.meanings), critical=False)
     return application

@@ -24,9 +24,9 @@ from dragoman.services.contracts.resources import DocumentResources
 from dragoman.services.contracts.store import DocumentStore
 from dragoman.services.contracts.typesetting import Typesetter
 from dragoman.services.contracts.worker import DocumentsWorker
-from dragoman.services.delegation.workers import Worker
 from dragoman.services.signatures.models import VerifySignatures
 from dragoman.services.signatures.service import SignatureService
+from dragoman.services.workers.protocol import Worker
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,45 +1,35 @@
 """Puts delegated tasks together: who may hand over what, who performs it, and what runs in this process."""
 
-import asyncio
 import importlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import cast
 from uuid import UUID
 
-from dragoman.arguments import read_arguments
+from dragoman.app.engine import EngineCore
 from dragoman.context import Caller
-from dragoman.errors import DragomanError, Forbidden, InvalidInput, Kind
+from dragoman.errors import DragomanError, Forbidden, Kind
 from dragoman.gate import Gate
-from dragoman.infra.config import ConfigError, Settings
-from dragoman.infra.db import Database
+from dragoman.infra.config import ConfigError
+from dragoman.infra.db import Database, Scope
 from dragoman.infra.ids import new_id
-from dragoman.infra.telemetry import TaskMetrics
 from dragoman.operations import Handlers
-from dragoman.services.approvals.models import DecideApproval
 from dragoman.services.approvals.operations import DECIDE_ONE
 from dragoman.services.audit.trail import AuditTrail
-from dragoman.services.delegation import operations
-from dragoman.services.delegation.attempts import Bench
-from dragoman.services.delegation.coordinator import Coordinator, Post
-from dragoman.services.delegation.effects import Ledger
-from dragoman.services.delegation.errors import CapabilityNotFound
-from dragoman.services.delegation.models import Origin, ProvideInput, SubmitTask
-from dragoman.services.delegation.ports import Documents, Governance, Registry
-from dragoman.services.delegation.retries import Patience
-from dragoman.services.delegation.service import DelegationService
-from dragoman.services.delegation.steering import Steering
-from dragoman.services.delegation.store import DelegationStore
-from dragoman.services.delegation.store_effects import EffectStore
-from dragoman.services.delegation.store_read import TaskViews
-from dragoman.services.delegation.submission import Entrance
-from dragoman.services.delegation.workers import Worker
-from dragoman.services.tasks.executor import find_tool_call
-from dragoman.services.tasks.hub import Hub
-from dragoman.services.tasks.models import Incoming, Json, Task
-from dragoman.services.tasks.store import CoreStore, Keeping, TaskStore
-from dragoman.services.tasks.writer import TaskWriter
+from dragoman.services.tasks import operations
+from dragoman.services.tasks.actions.attempt import ActionDependencies, ActionLane
+from dragoman.services.tasks.actions.errors import CapabilityNotFound
+from dragoman.services.tasks.actions.ports import Documents, Governance, Registry
+from dragoman.services.tasks.actions.service import DelegationService
+from dragoman.services.tasks.actions.submission import Submissions
+from dragoman.services.tasks.control import TaskControl
+from dragoman.services.tasks.models import Incoming, Json, Task, ToolCall
+from dragoman.services.tasks.passages import SEND_MESSAGE
+from dragoman.services.tasks.shapes import Origin, SentArguments
+from dragoman.services.tasks.store import TaskStore
+from dragoman.services.tasks.store_views import TaskViewStore
+from dragoman.services.tasks.views import TaskViews
+from dragoman.services.workers.protocol import Worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,24 +44,18 @@ class Deciders:
 class GatedDelegations:
     """Hand-overs that came in messages, through the gate like all others."""
 
-    def __init__(self, core: "DelegationCore", gate: Gate) -> None:
-        self.core = core
+    def __init__(self, gate: Gate) -> None:
         self._gate = gate
 
-    def find_arguments(self, message: Json) -> Any | None:
-        """The arguments of the hand-over that a message is, or None when it is none."""
-        try:
-            called = find_tool_call(message)
-        except InvalidInput:
-            return None
-        return called[1] if called is not None and called[0] == operations.SUBMIT.tool else None
+    def takes(self, incoming: Incoming) -> bool:
+        """Whether a message hands an action over: it names the tool for that."""
+        return incoming.tool_call is not None and incoming.tool_call.name == operations.SUBMIT.tool
 
-    async def submit(self, caller: Caller, arguments: Any, incoming: Incoming) -> tuple[UUID, bool]:
+    async def submit(self, caller: Caller, incoming: Incoming) -> tuple[UUID, bool]:
         """The task that it became, and whether it had become that before."""
-        values = cast("Json", arguments) if isinstance(arguments, dict) else {"envelope": arguments}
-        given = read_arguments(SubmitTask, values)
-        origin = Origin(incoming.message, incoming.context_id, incoming.alias)
-        submitted = await self._gate.run(operations.SUBMIT, caller, given.within(origin))
+        call = incoming.tool_call or ToolCall(operations.SUBMIT.tool, {})
+        sent = SentArguments(call.arguments, Origin(incoming.message, incoming.context_id, incoming.alias))
+        submitted = await self._gate.run(operations.SUBMIT, caller, sent, admitted=call.admitted)
         return submitted.task_id, submitted.replayed
 
     def refuses(self, error: DragomanError) -> bool:
@@ -84,16 +68,23 @@ class GatedDelegations:
         text = "\n".join(part["text"] for part in incoming.message["parts"] if part["kind"] == "text")
         answer: Json = {"input": {"answer": said if said is not None else text}}
         fields = cast("Json", said) if isinstance(said, dict) else answer
+        key = incoming.idempotency_key
         if "decision" in fields and (waits_for := _approvals_of(task)):
-            decided = read_arguments(DecideApproval, {"approval_id": waits_for[0], **fields})
-            await self._gate.run(DECIDE_ONE, caller, decided)
+            await self._gate.run(DECIDE_ONE, caller, {"approval_id": waits_for[0], **fields}, idempotency_key=key)
             return
-        given = read_arguments(ProvideInput, {**fields, "task_id": str(task.id)})
-        await self._gate.run(operations.PROVIDE_INPUT, caller, given)
+        sent = {**fields, "task_id": str(task.id)}
+        await self._gate.run(operations.PROVIDE_INPUT, caller, sent, idempotency_key=key)
 
-    async def cancel(self, caller: Caller, task: Task) -> Task:
-        """End a task that was handed over."""
-        return await self.core.steering.end(caller, str(task.id))
+
+class GatedRefusals:
+    """Refused answers to turns of conversations, on record like refused operations."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    async def record(self, caller: Caller, ref: str, error: DragomanError) -> None:
+        """Record that a message to this task was refused, and why."""
+        await self._gate.record_refusal(SEND_MESSAGE, caller, ref[:200], error)
 
 
 def _approvals_of(task: Task) -> list[str]:
@@ -103,71 +94,60 @@ def _approvals_of(task: Task) -> list[str]:
     return next((data["approvals"] for data in told if "approvals" in data), list[str]())
 
 
-@dataclass(slots=True)
-class DelegationCore:
-    """The delegated tasks of this process: to be started after the database, and stopped before it."""
-
-    service: DelegationService
-    steering: Steering
-    coordinator: Coordinator
-    hub: Hub
-    works: bool
-    jobs: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
-
-    async def start(self) -> None:
-        """Take up what is due, unless other processes do."""
-        if self.works:
-            self.jobs = [asyncio.create_task(self.coordinator.run()), asyncio.create_task(self.coordinator.beat())]
-
-    async def stop(self) -> None:
-        """Give back what is unfinished."""
-        for job in self.jobs:
-            job.cancel()
-        await asyncio.gather(*self.jobs, return_exceptions=True)
-        await self.coordinator.stop()
-
-    def heard(self, task_ids: Sequence[UUID]) -> None:
-        """Other processes changed these: there may be something to do, or to stop doing."""
-        self.coordinator.poke()
-        for task_id in task_ids:
-            if self.coordinator.runs(task_id):
-                check = asyncio.ensure_future(self.coordinator.look_at(task_id))
-                check.add_done_callback(lambda done: done.cancelled() or done.exception())
-
-
 def build_delegation(
-    settings: Settings,
     handlers: Handlers,
     dbs: tuple[Database, Database],
+    core: EngineCore,
     trail: AuditTrail,
     deciders: Deciders,
-    metrics: TaskMetrics,
-) -> DelegationCore:
-    """The delegated tasks; the databases are those of the application and of the core."""
+) -> DelegationService:
+    """Bind the operations on tasks, and serve the lane of actions; `dbs` are the application's and the core's."""
     db, core_db = dbs
-    worker, hub = new_id(), Hub()
-    keeping = Keeping(lease=timedelta(seconds=settings.tasks.lease_s))
-    patience = Patience(settings.tasks.max_attempts, settings.tasks.retry_base_s, settings.tasks.retry_max_s)
-    store, effects = DelegationStore(core_db, trail, lease=keeping.lease), EffectStore(core_db)
-    core = CoreStore(core_db, keeping)
-    bench = Bench(deciders.registry, deciders.governance, Ledger(effects), trail, patience, new_id)
-    coordinator = Coordinator(bench, store, Post(worker, core, TaskWriter(core), hub, metrics))
-    entrance = Entrance(deciders.registry, deciders.governance, deciders.documents, trail, patience, new_id)
-    service = DelegationService(
-        entrance, store, views=TaskViews(db), tasks=TaskStore(db), coordinator=coordinator, hub=hub
+    engine, views, tasks = core.engine, TaskViewStore(db), TaskStore(db)
+    submissions = Submissions(
+        engine,
+        views,
+        registry=deciders.registry,
+        governance=deciders.governance,
+        documents=deciders.documents,
+        trail=trail,
+        retries=core.retries,
+        new_id=new_id,
     )
-    steering = Steering(entrance, store, effects, service.finder, coordinator=coordinator, hub=hub)
+    service = DelegationService(submissions, engine, core.store, views=views, tasks=tasks)
+    control = TaskControl(
+        engine,
+        core.store,
+        core.effects,
+        # In the transaction that the gate has opened for the core.
+        TaskViews(TaskStore(core_db, scope=_whole), TaskViewStore(core_db, scope=_whole)),
+        db=core_db,
+        registry=deciders.registry,
+        governance=deciders.governance,
+        trail=trail,
+        retries=core.retries,
+        new_id=new_id,
+    )
+    core.ledger.tell_of_late(control.effect_settled)
+    needs = ActionDependencies(deciders.registry, deciders.governance, core.ledger, trail, core.retries, new_id)
+    engine.serve(ActionLane(engine, needs))
     handlers.add(operations.SUBMIT, service.submit)
     handlers.add(operations.STATUS, service.status)
     handlers.add(operations.LIST, service.list_tasks)
     handlers.add(operations.EVENTS, service.events)
-    handlers.add(operations.RETRY, steering.retry)
-    handlers.add(operations.CANCEL, steering.cancel)
-    handlers.add(operations.PROVIDE_INPUT, steering.provide_input)
-    handlers.add(operations.TRANSITION, steering.transition)
-    handlers.add(operations.RETRY_MANY, steering.retry_many)
-    handlers.add(operations.CANCEL_MANY, steering.cancel_many)
-    return DelegationCore(service, steering, coordinator, hub, settings.tasks.take_over)
+    handlers.add(operations.RETRY, control.retry)
+    handlers.add(operations.CANCEL, control.cancel)
+    handlers.add(operations.PROVIDE_INPUT, control.provide_input)
+    handlers.add(operations.TRANSITION, control.transition)
+    handlers.add(operations.RETRY_MANY, control.retry_many)
+    handlers.add(operations.CANCEL_MANY, control.cancel_many)
+    return service
+
+
+def _whole(tenant: UUID) -> Scope:
+    """The core sees all tenants; every statement names its own."""
+    del tenant
+    return Scope()
 
 
 def load_workers(names: Sequence[str]) -> list[Worker]:

@@ -1,12 +1,14 @@
 """Puts knowledge together: the repositories, their index, who asks and who changes."""
 
-import asyncio
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from dragoman.infra.auth.authority import Authority
 from dragoman.infra.config import Settings
 from dragoman.infra.db import Database
 from dragoman.infra.embeddings import Embedder, Meanings
+from dragoman.infra.jobs import Job
 from dragoman.infra.outbound import Allowed, Guard
 from dragoman.operations import Handlers
 from dragoman.services.knowledge import operations
@@ -32,18 +34,12 @@ class KnowledgeCore:
     curator: Curator
     meanings: Meanings
     leftovers: Leftovers
-    jobs: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
-    async def start(self) -> None:
-        """See what there is, then give documents their vectors behind the requests."""
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[Sequence[Job]]:
+        """See what there is, and give the jobs behind the requests; what is unfinished stays in its queue."""
         await self.meanings.start()
-        self.jobs = [asyncio.create_task(self.meanings.run()), asyncio.create_task(self.leftovers.run())]
-
-    async def stop(self) -> None:
-        """Leave what is unfinished in its queue."""
-        for job in self.jobs:
-            job.cancel()
-        await asyncio.gather(*self.jobs, return_exceptions=True)
+        yield [*self.meanings.jobs("knowledge_embeddings"), self.leftovers.job]
 
 
 def build_knowledge(

@@ -18,7 +18,7 @@ from dragoman.infra.config import Settings
 from dragoman.infra.db import Database
 from dragoman.infra.limits import Limiter
 from dragoman.operations import AnyOperation, Handlers, Passage
-from dragoman.services.tasks.hub import Hub
+from dragoman.services.tasks.engine.notifier import TaskNotifier
 from dragoman.services.tenancy.operations import ACCEPT_INVITATION
 
 
@@ -63,7 +63,7 @@ def build_mcp(
     return McpDoor(offer, metadata=metadata, lacks_scope=lacks_scope)
 
 
-def tell_of_changes(handlers: Handlers, db: Database, hub: Hub) -> None:
+def tell_of_changes(handlers: Handlers, db: Database, hub: TaskNotifier) -> None:
     """Nudge those who follow a tenant, in every process, once what its lists are made of was written."""
 
     async def told(caller: Caller) -> None:

@@ -1,7 +1,8 @@
 """Puts memory together: the service, the search, and what keeps vectors and counts up behind them."""
 
-import asyncio
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 
 from dragoman.context import Caller, Role, ourselves
 from dragoman.gate import Gate
@@ -9,6 +10,7 @@ from dragoman.infra.config import Settings
 from dragoman.infra.db import Database
 from dragoman.infra.embeddings import Embedder, Meanings, choose_embedder
 from dragoman.infra.ids import new_id
+from dragoman.infra.jobs import Job
 from dragoman.operations import Handlers
 from dragoman.services.governance.library import PolicyLibrary
 from dragoman.services.governance.models import CheckedContext, LayerIds
@@ -39,22 +41,17 @@ class MemoryCore:
     memories: MemoryService
     store: MemoryStore
     auto: AutoPromotion | None = None
-    jobs: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
-    async def start(self) -> None:
-        """See what there is, then work behind the requests."""
-        await self.meanings.start()
-        runs = [self.meanings.run(), self.uses.run(), *([self.auto.run()] if self.auto is not None else [])]
-        self.jobs = [asyncio.create_task(run) for run in runs]
-
-    async def stop(self) -> None:
-        """Leave what is unfinished in its queue."""
-        for job in self.jobs:
-            job.cancel()
-        await asyncio.gather(*self.jobs, return_exceptions=True)
-        await self.uses.flush()
-        if (embedder := self.embedder[0]) is not None:
-            await embedder.stop()
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[Sequence[Job]]:
+        """See what there is, and give the jobs behind the requests; what is unfinished stays in its queue."""
+        async with AsyncExitStack() as stack:
+            if (embedder := self.embedder[0]) is not None:
+                stack.push_async_callback(embedder.stop)
+            stack.push_async_callback(self.uses.flush)
+            await self.meanings.start()
+            promotion = [] if self.auto is None else [self.auto.job]
+            yield [*self.meanings.jobs("memory_embeddings"), self.uses.job, *promotion]
 
 
 def build_memory(settings: Settings, handlers: Handlers, db: Database, core_db: Database) -> MemoryCore:

@@ -1,6 +1,7 @@
 """Puts push notifications together: what is asked for, what is delivered, and the guarded way out."""
 
-import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -15,6 +16,7 @@ from dragoman.infra.auth.vault import Vault
 from dragoman.infra.config import Settings
 from dragoman.infra.db import Database
 from dragoman.infra.ids import new_id
+from dragoman.infra.jobs import Job
 from dragoman.infra.outbound import Allowed, Guard
 from dragoman.infra.telemetry import PushMetrics
 from dragoman.services.push.deliverer import Deliverer, Patience
@@ -33,18 +35,14 @@ class PushCore:
 
     service: PushService
     deliverer: Deliverer
-    job: asyncio.Task[None] | None = None
 
-    async def start(self) -> None:
-        """Take up what is due."""
-        self.job = asyncio.create_task(self.deliverer.run())
-
-    async def stop(self) -> None:
-        """Give back what is unfinished."""
-        if self.job is not None:
-            self.job.cancel()
-            await asyncio.gather(self.job, return_exceptions=True)
-        await self.deliverer.stop()
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[Sequence[Job]]:
+        """Give the jobs that deliver; what is unfinished at the end is given back."""
+        try:
+            yield self.deliverer.jobs()
+        finally:
+            await self.deliverer.stop()
 
 
 def build_push(

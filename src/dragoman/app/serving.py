@@ -26,11 +26,12 @@ from dragoman.app.listening import address_of, home_of, listen, port_of, reserve
 from dragoman.infra.auth.keyring import Keyring, KeyringError
 from dragoman.infra.config import ConfigError, Settings
 from dragoman.infra.db import APP_ROLE, Database, find_foreign_key, migrate
-from dragoman.infra.edge.protocol import HttpProtocol
+from dragoman.infra.edge.protocol import KEEP_ALIVE_S, HttpProtocol
 from dragoman.infra.edge.tls import TlsProtocol, tls_context
 from dragoman.infra.embedded import EmbeddedServices, tie_to_parent, wait_for_exit
 from dragoman.infra.ids import new_id
 from dragoman.infra.telemetry import configure_logs, mark_process_dead, prepare_multiprocess
+from dragoman.services.tasks.engine.steps import LaneName
 from dragoman.services.tenancy.store import TenancyStore
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def serve_child(settings: Settings) -> None:
     addresses = Addresses(_given(settings.database_url), _given(settings.redis_url))
     grpc_port = settings.grpc_port or None
     application = build(settings, addresses, Keyring.open(settings.secrets_path), grpc_port=grpc_port)
-    uvloop.run(_run(settings, application, listener, grpc_port))
+    uvloop.run(run(settings, application, listener, grpc_port))
 
 
 def work(settings: Settings, announce: Announce) -> None:
@@ -78,8 +79,10 @@ def work(settings: Settings, announce: Announce) -> None:
 
 async def _work(settings: Settings, addresses: Addresses, announce: Announce) -> None:
     keyring = Keyring.open(settings.secrets_path)
-    await _prepare(settings, addresses, keyring)
+    await prepare(settings, addresses, keyring)
     application = build(settings, addresses, keyring)
+    # The agent may be served by another process alone.
+    application.tasks.core.engine.leave(LaneName.TURN)
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
@@ -106,13 +109,13 @@ async def _serve(settings: Settings, announce: Announce) -> None:
         )
         configure_logs(format=settings.log_format, level=settings.log_level, security_log=settings.security_log_path)
         keyring = Keyring.open(settings.secrets_path)
-        await _prepare(settings, addresses, keyring)
+        await prepare(settings, addresses, keyring)
         url = url_of(settings, listener)
         grpc_port = port_of(grpc) if grpc is not None else None
-        with _Notice(settings.data_dir, url):
+        with Notice(settings.data_dir, url):
             if settings.workers == 1:
                 application = build(settings, addresses, keyring, grpc_port=grpc_port)
-                await _run(settings, application, listener, grpc_port, on_ready=lambda: announce(settings, url))
+                await run(settings, application, listener, grpc_port, on_ready=lambda: announce(settings, url))
             else:
                 await _Crew(settings, addresses, listener, grpc_port).run(lambda: announce(settings, url))
     finally:
@@ -122,7 +125,7 @@ async def _serve(settings: Settings, announce: Announce) -> None:
         await embedded.stop()
 
 
-async def _prepare(settings: Settings, addresses: Addresses, keyring: Keyring) -> None:
+async def prepare(settings: Settings, addresses: Addresses, keyring: Keyring) -> None:
     """Bring the database to what this release needs; safe when several servers start on it at once."""
     await migrate(_given(settings.database_admin_url) or addresses.database_url)
     db = Database(addresses.database_url, role=APP_ROLE, size=2)
@@ -149,8 +152,10 @@ class _Server(uvicorn.Server):
         *,
         on_ready: Callable[[], None],
         on_leaving: Callable[[], None],
+        until: asyncio.Event | None,
     ) -> None:
         super().__init__(config)
+        self._until = until
         self._grpc = grpc
         self._on_ready = on_ready
         self._on_leaving = on_leaving
@@ -158,10 +163,19 @@ class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Generator[None]:
         """Stop on a signal, and that is all: uvicorn would raise it again afterwards, past our own clean-up."""
+        if self._until is not None:
+            yield
+            return
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.handle_exit, number, None)
         yield
+
+    async def on_tick(self, counter: int) -> bool:
+        """End when told to, where signals belong to others."""
+        if self._until is not None and self._until.is_set():
+            self.should_exit = True
+        return await super().on_tick(counter)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -177,16 +191,22 @@ class _Server(uvicorn.Server):
         await asyncio.gather(*drained)
 
 
-async def _run(
+async def run(
     settings: Settings,
     application: Application,
     listener: socket.socket,
     grpc_port: int | None,
     on_ready: Callable[[], None] = lambda: None,
+    until: asyncio.Event | None = None,
 ) -> None:
+    """Start the application and serve it on `listener` until a signal ends it.
+
+    With `until` it ends when that is set instead, and leaves signals and the garbage collector of the process alone.
+    """
     grpc = _open_grpc(settings, application, listener, grpc_port) if grpc_port else None
     await application.start()
-    _spare_the_collector()
+    if until is None:
+        _spare_the_collector()
     config = uvicorn.Config(
         application.asgi,
         http=TlsProtocol if settings.tls_cert else HttpProtocol,
@@ -198,13 +218,15 @@ async def _run(
         date_header=True,
         proxy_headers=settings.behind_tls_proxy,
         forwarded_allow_ips=settings.trusted_proxies,
+        timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=max(1, int(settings.drain_s)),
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
         ssl_context_factory=tls_context(settings.tls_client_ca) if settings.tls_cert else None,
     )
     try:
-        await _Server(config, grpc, on_ready=on_ready, on_leaving=application.leave).serve(sockets=[listener])
+        server = _Server(config, grpc, on_ready=on_ready, on_leaving=application.leave, until=until)
+        await server.serve(sockets=[listener])
     finally:
         await _stop(application)
 
@@ -299,7 +321,7 @@ class _Crew:
         }
 
 
-class _Notice:
+class Notice:
     """A note beside the data that says where the server is, for the command line."""
 
     def __init__(self, data_dir: Path, url: str) -> None:

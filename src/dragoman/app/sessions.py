@@ -13,7 +13,8 @@ from dragoman.app.offers import operation_tool
 from dragoman.app.tools import GateTools
 from dragoman.context import Caller
 from dragoman.errors import DragomanError
-from dragoman.operations import AnyOperation, Handlers
+from dragoman.gate import Gate
+from dragoman.operations import AnyOperation, Handlers, I, O, Operation
 from dragoman.services.governance import operations as governance
 from dragoman.services.memory import operations as memory
 
@@ -34,8 +35,8 @@ _SHOWN: Final = ("memory_id", "id", "content", "layer", "score", "tags")
 class SessionContexts:
     """Memories that fit what is said first, and the rules in force, as far as the caller may see them."""
 
-    def __init__(self, handlers: Handlers, may: Callable[[Caller, AnyOperation], bool]) -> None:
-        self._handlers = handlers
+    def __init__(self, gate: Gate, handlers: Handlers, may: Callable[[Caller, AnyOperation], bool]) -> None:
+        self._gate = gate
         self._may = may
         self._kept: dict[UUID, dict[object, tuple[float, list[Json]]]] = {}
         handlers.tell_of_writes({"memory", "knowledge"}, self._forget)
@@ -79,9 +80,8 @@ class SessionContexts:
             return newest
 
     async def _run(self, caller: Caller, operation: AnyOperation, **asked: Any) -> list[Json]:
-        if not self._may(caller, operation):
+        if (given := await self._read(caller, operation, asked)) is None:
             return []
-        given = await self._handlers.handler(operation)(caller, operation.input.model_validate(asked))
         found = given.model_dump(mode="json")
         return [
             {("memory_id" if name == "id" else name): one[name] for name in _SHOWN if name in one}
@@ -89,12 +89,19 @@ class SessionContexts:
         ]
 
     async def _constraints(self, caller: Caller) -> list[Json]:
-        operation = governance.LIST_POLICIES
-        if not self._may(caller, operation):
+        if (given := await self._read(caller, governance.LIST_POLICIES, {})) is None:
             return []
-        given = await self._handlers.handler(operation)(caller, operation.input.model_validate({}))
         found = [rule.model_dump(mode="json") for rule in given.rules if rule.severity.value != "info"]
         return found[:_CONSTRAINTS]
+
+    async def _read(self, caller: Caller, operation: Operation[I, O], raw: Json) -> O | None:
+        """Run a read through the gate; None where the caller may not, which is no attempt of the caller to record.
+
+        It is not counted: the message or the request that begins the session was.
+        """
+        if not self._may(caller, operation):
+            return None
+        return await self._gate.run(operation, caller, raw, admitted=self._gate.include(operation, caller))
 
 
 class Ecosystem:

@@ -1,7 +1,8 @@
 """Puts signatures together: the embedded provider with its authority, the others, the worker, and their webhooks."""
 
-import asyncio
 import hashlib
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -11,12 +12,12 @@ import structlog
 
 from dragoman import __version__
 from dragoman.context import Caller
-from dragoman.errors import DragomanError
 from dragoman.infra.auth.keyring import Keyring
 from dragoman.infra.auth.vault import Vault
 from dragoman.infra.config import Settings
 from dragoman.infra.db import Database, scope_of
 from dragoman.infra.ids import new_id
+from dragoman.infra.jobs import Job
 from dragoman.infra.outbound import Allowed, Guard
 from dragoman.operations import Handlers
 from dragoman.services.contracts.documents import DocumentService, Made
@@ -113,40 +114,25 @@ class SignatureCore:
     client: httpx.AsyncClient
     press: Press
     works: bool
-    job: asyncio.Task[None] | None = None
 
     @property
     def receivers(self) -> dict[str, WebhookService]:
         """Who takes the webhooks of which provider."""
         return dict.fromkeys((provider.value for provider in RemoteProvider), self.webhooks)
 
-    async def start(self) -> None:
-        """Take up what was left undone, now and then."""
-        if self.works:
-            self.job = asyncio.create_task(self._sweep())
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[Sequence[Job]]:
+        """Give the job that takes up what was left undone, where this process works."""
+        sweep = Job(name="signature_sweep", work=self.webhooks.sweep, every_s=_SWEEP_S, wake=self.webhooks.news)
+        try:
+            yield [sweep] if self.works else []
+        finally:
+            await self.stop()
 
     async def stop(self) -> None:
-        """Leave the rest to others."""
-        if self.job is not None:
-            self.job.cancel()
-            await asyncio.gather(self.job, return_exceptions=True)
+        """Let go of the signing process and of the providers."""
         await self.press.stop()
         await self.client.aclose()
-
-    async def _sweep(self) -> None:
-        while True:
-            self.webhooks.news.clear()
-            try:
-                await self.webhooks.sweep()
-            except DragomanError as error:
-                _LOG.warning("signatures.sweep_failed", reason=error.message)
-            except Exception:  # noqa: BLE001 - a worker loop: the next round comes
-                _LOG.exception("signatures.sweep_crashed")
-            try:
-                async with asyncio.timeout(_SWEEP_S):
-                    await self.webhooks.news.wait()
-            except TimeoutError:
-                continue
 
 
 def build_signatures(

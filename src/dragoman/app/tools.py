@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
-from pydantic import ValidationError
-
-from dragoman.arguments import invalid, withhold
+from dragoman.arguments import withhold
 from dragoman.context import Caller
 from dragoman.errors import NotFound
 from dragoman.gate import Gate
-from dragoman.operations import AnyOperation, Handlers, Input, Output
-from dragoman.services.tasks.work import Made
+from dragoman.infra.limits import Admitted
+from dragoman.operations import AnyOperation, Handlers, Output
+from dragoman.services.tasks.turns.execution import Made
 
 
 class GateTools:
@@ -35,16 +34,18 @@ class GateTools:
         """What may be kept of the arguments of a tool: all but the secrets."""
         return withhold(self._get(name).input, arguments)
 
-    async def run(self, caller: Caller, name: str, arguments: Any, *, key: str | None) -> Made:
-        """The tool's output."""
+    async def run(
+        self, caller: Caller, name: str, arguments: Any, *, key: str | None, admitted: Admitted | None = None
+    ) -> Made:
+        """The tool's output; with `admitted` the call was counted where it came in."""
         operation = self._get(name)
-        given = _read(operation, arguments)
-        return _made(await self._gate.run(operation, caller, given, idempotency_key=key if operation.writes else None))
+        key = key if operation.writes else None
+        return _made(await self._gate.run(operation, caller, arguments, admitted=admitted, idempotency_key=key))
 
     async def find_done(self, caller: Caller, name: str, arguments: Any, *, key: str) -> Made | None:
         """What the tool gave when it was run under this key, or None when it was not."""
         operation = self._get(name)
-        found = await self._gate.find_done(operation, caller, _read(operation, arguments), idempotency_key=key)
+        found = await self._gate.find_done(operation, caller, arguments, idempotency_key=key)
         return _made(found) if found is not None else None
 
     def _get(self, name: str) -> AnyOperation:
@@ -52,13 +53,6 @@ class GateTools:
         if operation is None:
             raise NotFound("tool", name)
         return operation
-
-
-def _read(operation: AnyOperation, arguments: Any) -> Input:
-    try:
-        return operation.input.model_validate(arguments)
-    except ValidationError as error:
-        raise invalid(error) from None
 
 
 def _made(output: Output) -> Made:

@@ -16,15 +16,15 @@ from dragoman.infra.edge import base_url
 from dragoman.infra.ids import new_id
 from dragoman.infra.outbound import Allowed, Guard
 from dragoman.operations import Handlers
-from dragoman.services.delegation import operations_workers as operations
-from dragoman.services.delegation.allowances import Allowances
-from dragoman.services.delegation.operations_profile import SHOW_PROFILE
-from dragoman.services.delegation.profile import Endpoint, ProfileBook
-from dragoman.services.delegation.registry import CapabilityRegistry
-from dragoman.services.delegation.remote import RemoteWorkers
-from dragoman.services.delegation.roster import WorkerRoster
-from dragoman.services.delegation.store_workers import WorkerStore
-from dragoman.services.delegation.workers import Worker
+from dragoman.services.workers import operations
+from dragoman.services.workers.operations_profile import SHOW_PROFILE
+from dragoman.services.workers.permissions import Allowances
+from dragoman.services.workers.profile import Endpoint, ProfileBook
+from dragoman.services.workers.protocol import Worker
+from dragoman.services.workers.registry import CapabilityRegistry
+from dragoman.services.workers.remote import RemoteWorkers
+from dragoman.services.workers.service import WorkerRoster
+from dragoman.services.workers.store import WorkerStore
 
 # More than kit takes of an answer: it says by itself that one is too large.
 _LARGEST_ANSWER_BYTES: Final = 5 * 1024 * 1024

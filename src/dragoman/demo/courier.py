@@ -9,7 +9,7 @@ from typing import Any, Final
 from pydantic import Field
 
 from dragoman.operations import Input
-from dragoman.services.delegation.workers import Assignment, Capability, Performed
+from dragoman.services.workers.protocol import Assignment, Capability, Performed
 
 # Long enough to pull the plug while it is under way.
 _RIDE_S: Final = 3.0

@@ -4,12 +4,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 from dragoman.context import Caller, current_request
 from dragoman.doors.a2a.card import Cards
 from dragoman.doors.a2a.errors import UnsupportedOperation
-from dragoman.doors.a2a.negotiation import VERSION
+from dragoman.doors.a2a.negotiation import SESSION_EXTENSION, VERSION
 from dragoman.doors.a2a.push import page_json, push_json, read_create, read_one, read_page, read_sent_push
 from dragoman.doors.a2a.reading import Reader, Sent, page_token, read_list, read_send
 from dragoman.doors.a2a.wire import event_json, reply_json, task_json
@@ -19,7 +19,8 @@ from dragoman.services.push.models import NewPushConfig
 from dragoman.services.push.operations import CREATE_PUSH, DELETE_PUSH, GET_PUSH, LIST_PUSH
 from dragoman.services.push.ports import Pushes
 from dragoman.services.tasks.models import Incoming, Json, Reply, Task
-from dragoman.services.tasks.operations import CANCEL_TASK, FOLLOW_TASK, GET_TASK, LIST_TASKS, SEND_MESSAGE
+from dragoman.services.tasks.operations import CANCEL
+from dragoman.services.tasks.passages import FOLLOW_TASK, GET_TASK, LIST_TASKS, SEND_MESSAGE
 from dragoman.services.tasks.ports import Tasks
 
 BEAT_S: Final = 20.0
@@ -35,6 +36,7 @@ class Call:
     idempotency_key: str | None = None
     last_event_id: int | None = None
     version: str = VERSION
+    extensions: frozenset[str] = frozenset()
 
 
 # An event with its number; None where nothing happened for a while, and the line is to be kept alive.
@@ -88,8 +90,7 @@ class Calls:
 
     async def send(self, call: Call) -> Json:
         """Send a message; the task, when it rests or when the sender does not wait, or a message that is all of it."""
-        sent = self._read(call, self.longest_wait_s)
-        await self.enter(call.caller, sent)
+        sent = await self.admit(call.caller, self._read(call, self.longest_wait_s))
         answer = await self.tasks.ask(call.caller, await self._incoming(call, sent))
         if isinstance(answer, Reply):
             return {"message": reply_json(answer)}
@@ -98,8 +99,7 @@ class Calls:
 
     async def stream(self, call: Call) -> Events:
         """Send a message and follow what comes of it."""
-        sent = self._read(call, 0)
-        await self.enter(call.caller, sent)
+        sent = await self.admit(call.caller, self._read(call, 0))
         answer = await self.tasks.stream(call.caller, await self._incoming(call, sent))
         if isinstance(answer, Reply):
             return _only({"message": reply_json(answer)})
@@ -112,13 +112,13 @@ class Calls:
         reader = Reader(call.params)
         ref, history_length = reader.text("id", required=True), reader.number("historyLength", least=0)
         reader.settle()
-        await self.gate.enter(GET_TASK, call.caller)
+        await self.gate.guard(GET_TASK, call.caller)
         return task_json(await self.tasks.get(call.caller, ref or ""), history_length=history_length)
 
     async def page(self, call: Call) -> Json:
         """A page of tasks, the latest first."""
         wanted, history_length, with_artifacts = read_list(call.params)
-        await self.gate.enter(LIST_TASKS, call.caller)
+        await self.gate.guard(LIST_TASKS, call.caller)
         found, total = await self.tasks.page(call.caller, wanted)
         shown = found[: wanted.limit]
         more = len(found) > wanted.limit
@@ -132,13 +132,17 @@ class Calls:
     async def cancel(self, call: Call) -> Json:
         """End a task."""
         ref = _read_id(call.params)
-        await self.gate.enter(CANCEL_TASK, call.caller)
-        return task_json(await self.tasks.cancel(call.caller, ref))
+        return task_json(await self.cancelled(call, ref))
+
+    async def cancelled(self, call: Call, ref: str) -> Task:
+        """Cancel a task and return it; with the same idempotency key this happens once."""
+        await self.gate.run(CANCEL, call.caller, {"task_id": ref}, idempotency_key=call.idempotency_key)
+        return await self.tasks.get(call.caller, ref)
 
     async def subscribe(self, call: Call) -> Events:
         """Follow a task: how it stands, then what happens; from `Last-Event-ID` on where that is given."""
         ref = _read_id(call.params)
-        await self.gate.enter(FOLLOW_TASK, call.caller)
+        await self.gate.guard(FOLLOW_TASK, call.caller)
         task = await self.tasks.get(call.caller, ref)
         seen = call.last_event_id
         if task.terminal and (seen is None or seen >= task.seq):
@@ -149,36 +153,42 @@ class Calls:
 
     async def extended_card(self, call: Call) -> Json:
         """The card for this caller."""
-        await self.gate.enter_ahead(GET_TASK, call.caller)
+        await self.gate.admit(GET_TASK, call.caller)
         return self.cards.extended(call.base_url, call.caller)
 
     async def create_push(self, call: Call) -> Json:
         """Tell somebody of what happens to a task from now on."""
         ref, new = read_create(call.params, call.version)
-        await self.gate.enter(CREATE_PUSH, call.caller)
+        await self.gate.guard(CREATE_PUSH, call.caller)
         return push_json(await self._pushes.create(call.caller, ref, new))
 
     async def get_push(self, call: Call) -> Json:
         """One push configuration of a task."""
         ref, config_id = read_one(call.params)
-        await self.gate.enter(GET_PUSH, call.caller)
+        await self.gate.guard(GET_PUSH, call.caller)
         return push_json(await self._pushes.get(call.caller, ref, config_id))
 
     async def list_pushes(self, call: Call) -> Json:
         """The push configurations of a task."""
         ref, limit, after = read_page(call.params)
-        await self.gate.enter(LIST_PUSH, call.caller)
+        await self.gate.guard(LIST_PUSH, call.caller)
         return page_json(await self._pushes.list(call.caller, ref, after=after, limit=limit), limit)
 
     async def delete_push(self, call: Call) -> Json:
         """Tell somebody nothing more."""
         ref, config_id = read_one(call.params)
-        await self.gate.enter(DELETE_PUSH, call.caller)
+        await self.gate.guard(DELETE_PUSH, call.caller)
         await self._pushes.delete(call.caller, ref, config_id)
         return {}
 
     def _read(self, call: Call, wait_s: float) -> Sent:
-        return read_send(call.params, self.cards.modes, key=call.idempotency_key, wait_s=wait_s)
+        return read_send(
+            call.params,
+            self.cards.modes,
+            key=call.idempotency_key,
+            wait_s=wait_s,
+            session_context=SESSION_EXTENSION in call.extensions,
+        )
 
     async def _incoming(self, call: Call, sent: Sent) -> Incoming:
         """The message, with the push configuration that came with it."""
@@ -191,21 +201,15 @@ class Calls:
     async def _attach(self, new: NewPushConfig, task: Task, after: int) -> None:
         await self._pushes.attach(task, new, after=after)
 
-    async def enter(self, caller: Caller, sent: Sent) -> None:
-        """A message that names an operation is counted as that, and its task says whether the caller may."""
-        operation = self._named(sent.incoming.message)
-        if operation is None:
-            await self.gate.enter(SEND_MESSAGE, caller)
-        else:
-            await self.gate.enter_ahead(operation, caller)
-
-    def _named(self, message: Json) -> AnyOperation | None:
-        for part in message["parts"]:
-            data = part["data"] if part["kind"] == "data" else None
-            name = cast("Json", data).get("tool") if isinstance(data, dict) else None
-            if isinstance(name, str):
-                return self._find_operation(name)
-        return None
+    async def admit(self, caller: Caller, sent: Sent) -> Sent:
+        """Count a message; one that names an operation is counted as that, and its task says whether the caller may."""
+        call = sent.incoming.tool_call
+        operation = self._find_operation(call.name) if call is not None and call.name is not None else None
+        if call is None or operation is None:
+            await self.gate.guard(SEND_MESSAGE, caller)
+            return sent
+        admitted = await self.gate.admit(operation, caller)
+        return replace(sent, incoming=replace(sent.incoming, tool_call=replace(call, admitted=admitted)))
 
     async def _events(self, caller: Caller, task: Task, first: Json, *, ended: bool) -> Events:
         yield task.seq, {"task": first}

@@ -12,13 +12,13 @@ from pydantic import BaseModel
 
 from dragoman import kit
 from dragoman.context import Caller
-from dragoman.doors.a2a.negotiation import OLDER, TOOLS_EXTENSION, VERSION
+from dragoman.doors.a2a.negotiation import OLDER, SESSION_EXTENSION, TOOLS_EXTENSION, VERSION
 from dragoman.doors.a2a.reading import Modes
 from dragoman.doors.a2a.signing import CardSigner
 from dragoman.errors import IdempotencyConflict
 from dragoman.operations import AnyOperation
-from dragoman.services.delegation.profile import PROFILE_EXTENSION, PROFILE_PATH, PROFILE_VERSIONS
 from dragoman.services.tasks.models import IDEMPOTENCY_EXTENSION
+from dragoman.services.workers.profile import PROFILE_EXTENSION, PROFILE_PATH, PROFILE_VERSIONS
 
 Json = dict[str, Any]
 Shape = Callable[[Json, str], Json]
@@ -41,6 +41,13 @@ _IDEMPOTENCY: Final[Json] = {
         "conflict": IdempotencyConflict.code,
         "replayed": "task.metadata.replayed",
     },
+}
+_SESSION_CONTEXT: Final[Json] = {
+    "uri": SESSION_EXTENSION,
+    "description": "For clients that activate it, the first task of a new context carries the memories that fit what "
+    "was said and the rules in force. A message that names a tool begins no session, and its task carries none.",
+    "required": False,
+    "params": {"carried": "task.metadata.session_context", "fields": ["memories", "constraints"]},
 }
 
 
@@ -113,7 +120,12 @@ class Cards:
                 "streaming": True,
                 "pushNotifications": True,
                 "extendedAgentCard": True,
-                "extensions": [_tools_extension(tools), _IDEMPOTENCY, _profile_extension(base_url)],
+                "extensions": [
+                    _tools_extension(tools),
+                    _IDEMPOTENCY,
+                    _profile_extension(base_url),
+                    _SESSION_CONTEXT,
+                ],
             },
             "securitySchemes": {
                 "bearer": {"httpAuthSecurityScheme": {"scheme": "Bearer", "bearerFormat": "JWT"}},

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from dragoman.errors import DragomanError, InvalidInput, Kind
-from dragoman.services.delegation.profile import ProfileVersionUnsupported
 from dragoman.services.push.errors import PushConfigNotFound
 from dragoman.services.tasks.errors import (
     NotCancelable,
@@ -14,6 +13,7 @@ from dragoman.services.tasks.errors import (
     TaskNotFound,
     ThreadExpired,
 )
+from dragoman.services.workers.profile import ProfileVersionUnsupported
 
 Json = dict[str, Any]
 _DOMAIN: Final = "a2a-protocol.org"

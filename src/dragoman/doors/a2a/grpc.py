@@ -1,5 +1,6 @@
 """The gRPC binding: the protocol's own messages on the wire, the same calls behind them. Needs the extra `grpc`."""
 
+import asyncio
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -14,8 +15,8 @@ from dragoman.arguments import whole_numbers
 from dragoman.doors.a2a.calls import Calls, Events
 from dragoman.doors.a2a.errors import MethodNotFound, details_of, wire_of
 from dragoman.doors.a2a.requests import Headers, Json, Request
-from dragoman.errors import DragomanError, Internal, InvalidInput
-from dragoman.infra.edge import AsgiScope, Receive, Send
+from dragoman.errors import DragomanError, Internal, InvalidInput, UpstreamUnavailable
+from dragoman.infra.edge import AsgiScope, Receive, Send, run_until_stopping
 
 _LOG = structlog.get_logger(__name__)
 _SERVICE: Final = a2a_pb2.DESCRIPTOR.services_by_name["A2AService"]
@@ -76,17 +77,29 @@ def refuse(error: DragomanError, request_id: str) -> tuple[int, Headers, bytes]:
 async def _send_events(events: Events, answered: type[Message], send: Send) -> None:
     """Each as it comes. HTTP/2 keeps the line alive by itself where nothing happens."""
     await send({"type": "http.response.start", "status": 200, "headers": []})
-    async with aclosing(events):
-        try:
-            async for event in events:
-                if event is not None:
-                    body = _write(event[1], answered())
-                    await send({"type": "http.response.body", "body": body, "more_body": True})
-        except DragomanError as error:
-            await send({"type": "http.response.trailers", "headers": refuse(error, "")[1]})
-        except Exception:  # noqa: BLE001 - the edge has no way to say it once the response has begun
-            _LOG.exception("a2a.stream_failed")
-            await send({"type": "http.response.trailers", "headers": refuse(Internal(), "")[1]})
+
+    async def run() -> None:
+        async with aclosing(events):
+            try:
+                async for event in events:
+                    if event is not None:
+                        body = _write(event[1], answered())
+                        await send({"type": "http.response.body", "body": body, "more_body": True})
+            except DragomanError as error:
+                await send({"type": "http.response.trailers", "headers": refuse(error, "")[1]})
+            except Exception:  # noqa: BLE001 - the edge has no way to say it once the response has begun
+                _LOG.exception("a2a.stream_failed")
+                await send({"type": "http.response.trailers", "headers": refuse(Internal(), "")[1]})
+
+    sending = asyncio.create_task(run())
+    try:
+        ended = await run_until_stopping({sending})
+    finally:
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+    if not ended:
+        leaving = UpstreamUnavailable("this server", retry_after_s=1)
+        await send({"type": "http.response.trailers", "headers": refuse(leaving, "")[1]})
 
 
 def _read(body: bytes, message: Message) -> Json:

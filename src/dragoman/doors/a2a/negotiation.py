@@ -7,8 +7,8 @@ from typing import Final
 import structlog
 
 from dragoman.doors.a2a.errors import VersionNotSupported
-from dragoman.services.delegation.profile import PROFILE_EXTENSION, PROFILE_FAMILY, ProfileVersionUnsupported
 from dragoman.services.tasks.models import IDEMPOTENCY_EXTENSION
+from dragoman.services.workers.profile import PROFILE_EXTENSION, PROFILE_FAMILY, ProfileVersionUnsupported
 
 _LOG = structlog.get_logger(__name__)
 VERSION: Final = "1.0"
@@ -16,7 +16,8 @@ OLDER: Final = "0.3"
 # What clients of the plain paths may call themselves: these were never versioned.
 PLAIN: Final = ("0.1", "0.2", OLDER, VERSION)
 TOOLS_EXTENSION: Final = "urn:dragoman:a2a:tools:1"
-SUPPORTED_EXTENSIONS: Final = frozenset({TOOLS_EXTENSION, IDEMPOTENCY_EXTENSION, PROFILE_EXTENSION})
+SESSION_EXTENSION: Final = "urn:dragoman:a2a:session-context:1"
+SUPPORTED_EXTENSIONS: Final = frozenset({TOOLS_EXTENSION, IDEMPOTENCY_EXTENSION, PROFILE_EXTENSION, SESSION_EXTENSION})
 
 
 def negotiate_version(

@@ -14,7 +14,7 @@ from dragoman.doors.a2a.wire_03 import task_03
 from dragoman.services.push.envelope import signing_key
 from dragoman.services.push.models import NewPushConfig, PushConfig
 from dragoman.services.push.ports import Shape
-from dragoman.services.tasks.models import Happening, Json, Task
+from dragoman.services.tasks.models import Json, LoggedEvent, Task
 
 _LONGEST_URL: Final = 2048
 _LONGEST_SECRET: Final = 4096
@@ -147,13 +147,13 @@ def read_id_03(params: Any) -> Json:
     return newer
 
 
-def events_10(task: Task, happenings: Sequence[Happening]) -> list[tuple[int, bytes]]:
+def events_10(task: Task, happenings: Sequence[LoggedEvent]) -> list[tuple[int, bytes]]:
     """Each event by itself, as a stream shows it."""
     events = ((happening.seq, event_json(happening, task)) for happening in happenings)
     return [(seq, orjson.dumps(event)) for seq, event in events if event is not None]
 
 
-def events_03(task: Task, happenings: Sequence[Happening]) -> list[tuple[int, bytes]]:
+def events_03(task: Task, happenings: Sequence[LoggedEvent]) -> list[tuple[int, bytes]]:
     """The task as it stands now: 0.3 tells no events, so that one task speaks for all that led to it."""
     visible = [happening.seq for happening in happenings if event_json(happening, task) is not None]
     return [(visible[-1], orjson.dumps(task_03(task_json(task))))] if visible else []

@@ -12,7 +12,7 @@ from dragoman.doors.a2a.errors import ContentTypeNotSupported
 from dragoman.doors.a2a.wire import AUTH_REQUIRED, KNOWN_STATES, STATES
 from dragoman.errors import FieldError, InvalidInput
 from dragoman.services.tasks.lifecycle import State
-from dragoman.services.tasks.models import KEY_NAMES, Incoming, Json, Wanted
+from dragoman.services.tasks.models import KEY_NAMES, Incoming, Json, TaskQuery, find_tool_call
 
 _LONGEST_ID: Final = 200
 _MOST_PARTS: Final = 1000
@@ -119,7 +119,7 @@ class Reader:
         return cast("list[str]", value)
 
 
-def read_send(params: Any, modes: Modes, *, key: str | None, wait_s: float) -> Sent:
+def read_send(params: Any, modes: Modes, *, key: str | None, wait_s: float, session_context: bool = False) -> Sent:
     """A message, and what its sender wants of the answer.
 
     Raises:
@@ -143,7 +143,9 @@ def read_send(params: Any, modes: Modes, *, key: str | None, wait_s: float) -> S
     }
     if said.value("role") != "ROLE_USER":
         said.complain("role", "must be ROLE_USER")
-    key = _read_key(key, metadata, reader.object("metadata"), message["parts"], said)
+    call = find_tool_call(message)
+    named = [held.get(name) for held in (metadata, reader.object("metadata")) for name in KEY_NAMES]
+    key = _read_key([key, *named, call.key if call is not None else None], said)
     for name, value in (
         ("metadata", metadata),
         ("extensions", said.texts("extensions")),
@@ -158,11 +160,19 @@ def read_send(params: Any, modes: Modes, *, key: str | None, wait_s: float) -> S
     reader.settle()
     if accepted and not any(_fits(written, accepted) for written in modes.written):
         raise ContentTypeNotSupported(f"nothing of {', '.join(accepted)[:200]} is written here")
-    incoming = Incoming(message, context_id, task_id, idempotency_key=key, wait_s=0 if at_once else wait_s)
+    incoming = Incoming(
+        message,
+        context_id,
+        task_id,
+        idempotency_key=key,
+        wait_s=0 if at_once else wait_s,
+        tool_call=call,
+        session_context=session_context,
+    )
     return Sent(incoming, at_once, history_length)
 
 
-def read_list(params: Any) -> tuple[Wanted, int | None, bool]:
+def read_list(params: Any) -> tuple[TaskQuery, int | None, bool]:
     """Which tasks to list, how much of their history, and whether with artifacts.
 
     Raises:
@@ -184,7 +194,7 @@ def read_list(params: Any) -> tuple[Wanted, int | None, bool]:
             reader.complain("statusTimestampAfter", "must be a time such as 2026-01-31T12:00:00Z")
     if (token := reader.text("pageToken")) is not None:
         after = _read_page_token(token, reader)
-    wanted = Wanted(limit, reader.text("contextId"), states, auth, since, after)
+    wanted = TaskQuery(limit, reader.text("contextId"), states, auth, since, after)
     with_artifacts = reader.flag("includeArtifacts")
     reader.settle()
     return wanted, history_length, with_artifacts
@@ -297,11 +307,8 @@ def _by_json_names(given: Json) -> Json:
     return renamed | {name: value for name, value in given.items() if value is not None}
 
 
-def _read_key(header: str | None, metadata: Json, beside: Json, parts: list[Json], said: Reader) -> str | None:
+def _read_key(given: list[Any], said: Reader) -> str | None:
     """The one idempotency key, wherever it stands: the header, the metadata, or beside the name of a tool."""
-    calls = [cast("Json", part["data"]) for part in parts if isinstance(part.get("data"), dict)]
-    given: list[Any] = [header, *(held.get(name) for held in (metadata, beside) for name in KEY_NAMES)]
-    given += [call.get("idempotency_key") for call in calls if "tool" in call]
     keys = [key for key in given if key is not None]
     if not all(isinstance(key, str) for key in keys):
         said.complain("metadata.idempotencyKey", "must be text")

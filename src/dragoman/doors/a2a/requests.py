@@ -80,6 +80,7 @@ class Request:
             base_url=self.base_url,
             idempotency_key=self.headers.get(b"idempotency-key"),
             last_event_id=int(last) if last else None,
+            extensions=frozenset(negotiate_extensions(self.headers)),
         )
 
     async def read(self) -> bytes:

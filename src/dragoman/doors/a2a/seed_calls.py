@@ -10,8 +10,8 @@ from dragoman.doors.a2a.calls import BEAT_S, Answers, Call, Calls, Events, Strea
 from dragoman.doors.a2a.reading import Reader, Sent, read_send
 from dragoman.doors.a2a.wire_01 import Events01, read_send_01, task_01, transitions_of
 from dragoman.services.tasks.errors import TaskNotFound
-from dragoman.services.tasks.models import Happening, Json, Task
-from dragoman.services.tasks.operations import CANCEL_TASK, FOLLOW_TASK, GET_TASK
+from dragoman.services.tasks.models import Json, LoggedEvent, Task
+from dragoman.services.tasks.passages import FOLLOW_TASK, GET_TASK
 
 # A caller may count on an answer within 25 s; the rest is for giving it.
 _LONGEST_WAIT_S: Final = 24.5
@@ -30,8 +30,7 @@ class SeedCalls:
     async def send(self, call: Call) -> Json:
         """Begin a task, or go on with the one of this id if it waits; the task, when it rests."""
         alias, sent = self._read(call, self._wait_s)
-        await self._calls.enter(call.caller, sent)
-        sent = await self._place(call.caller, alias, sent)
+        sent = await self._place(call.caller, alias, await self._calls.admit(call.caller, sent))
         task = await self._tasks.send(call.caller, sent.incoming)
         tell_replayed(task)
         return await self._show(call.caller, task, sent.history_length)
@@ -41,7 +40,7 @@ class SeedCalls:
         alias, sent = self._read(call, 0)
         if alias is not None and call.last_event_id is not None:
             return await self.resubscribe(replace(call, params={"id": alias}))
-        await self._calls.enter(call.caller, sent)
+        sent = await self._calls.admit(call.caller, sent)
         before = await self._find(call.caller, sent.incoming.task_ref or alias)
         sent = await self._place(call.caller, alias, sent)
         task = await self._tasks.send(call.caller, sent.incoming)
@@ -51,25 +50,27 @@ class SeedCalls:
     async def resubscribe(self, call: Call) -> Events:
         """Follow a task, from `Last-Event-ID` on."""
         ref, _ = _read_query(call)
-        await self._calls.gate.enter(FOLLOW_TASK, call.caller)
+        await self._calls.gate.guard(FOLLOW_TASK, call.caller)
         task = await self._tasks.get(call.caller, ref)
         return self._events(call.caller, task, call.last_event_id or 0)
 
     async def get(self, call: Call) -> Json:
         """How a task stands."""
         ref, history_length = _read_query(call)
-        await self._calls.gate.enter(GET_TASK, call.caller)
+        await self._calls.gate.guard(GET_TASK, call.caller)
         return await self._show(call.caller, await self._tasks.get(call.caller, ref), history_length)
 
     async def cancel(self, call: Call) -> Json:
         """End a task."""
         ref, history_length = _read_query(call)
-        await self._calls.gate.enter(CANCEL_TASK, call.caller)
-        return await self._show(call.caller, await self._tasks.cancel(call.caller, ref), history_length)
+        return await self._show(call.caller, await self._calls.cancelled(call, ref), history_length)
 
     def _read(self, call: Call, wait_s: float) -> tuple[str | None, Sent]:
         alias, newer = read_send_01(call.params)
-        return alias, read_send(newer, self._calls.cards.modes, key=call.idempotency_key, wait_s=wait_s)
+        # There are no extensions here that a client could activate.
+        return alias, read_send(
+            newer, self._calls.cards.modes, key=call.idempotency_key, wait_s=wait_s, session_context=True
+        )
 
     async def _find(self, caller: Caller, ref: str | None) -> Task | None:
         try:
@@ -90,7 +91,7 @@ class SeedCalls:
         log = [happening async for happening in self._log(caller, task) if happening.seq <= task.seq]
         return task_01(task, transitions_of(log), history_length=history_length)
 
-    async def _log(self, caller: Caller, task: Task) -> AsyncGenerator[Happening]:
+    async def _log(self, caller: Caller, task: Task) -> AsyncGenerator[LoggedEvent]:
         """What has happened so far."""
         async with aclosing(self._tasks.follow(caller, task, 0, beat_s=BEAT_S)) as happenings:
             async for happening in happenings:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from dragoman.services.tasks.lifecycle import State
-from dragoman.services.tasks.models import Happening, Json, Reply, Task
+from dragoman.services.tasks.models import Json, LoggedEvent, Reply, Task
 
 STATES: Final[dict[State, str]] = {
     State.REQUESTED: "TASK_STATE_SUBMITTED",
@@ -54,7 +54,7 @@ def reply_json(reply: Reply) -> Json:
     return {"messageId": said["id"], "contextId": reply.context_id, "role": _ROLES[said["role"]], "parts": parts}
 
 
-def event_json(happening: Happening, task: Task) -> Json | None:
+def event_json(happening: LoggedEvent, task: Task) -> Json | None:
     """One event of a stream; None for what the protocol does not show."""
     body = happening.body
     match body["kind"]:
@@ -141,7 +141,7 @@ def _status(task: Task, ref: str, state: State, at: datetime, message: Json | No
     return shown
 
 
-def _progress(happening: Happening, task: Task) -> Json:
+def _progress(happening: LoggedEvent, task: Task) -> Json:
     ref = str(task.id)
     spoken = _spoken(f"{ref}:{happening.seq}", happening.body["text"])
     update: Json = {

@@ -9,7 +9,7 @@ from dragoman.doors.a2a.tagged import lower, read_message, rests, tag_message, t
 from dragoman.doors.a2a.wire import STATES, event_json, task_json, timestamp
 from dragoman.errors import DragomanError
 from dragoman.services.tasks.lifecycle import State
-from dragoman.services.tasks.models import Happening, Json, Task
+from dragoman.services.tasks.models import Json, LoggedEvent, Task
 
 _TAG: Final = "type"
 # States that 0.1 does not have: how they are shown, while the metadata says what they were.
@@ -57,7 +57,7 @@ def task_01(task: Task, transitions: list[Json], *, history_length: int | None =
     return shown | {"metadata": {**task.metadata, "transitions": transitions, **metadata}}
 
 
-def transitions_of(happenings: Iterable[Happening]) -> list[Json]:
+def transitions_of(happenings: Iterable[LoggedEvent]) -> list[Json]:
     """The steps between states that this version can tell apart; the first is from nothing."""
     steps: list[Json] = []
     for happening in happenings:
@@ -83,7 +83,7 @@ class Events01:
         self._task = task
         self._places: dict[str, int] = {}
 
-    def show(self, happening: Happening) -> Json | None:
+    def show(self, happening: LoggedEvent) -> Json | None:
         """One event; None for what the protocol does not show."""
         newer = event_json(happening, self._task)
         if newer is None:

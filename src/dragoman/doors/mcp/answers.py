@@ -11,7 +11,7 @@ from dragoman.doors.mcp.wire import Json
 from dragoman.infra.ids import new_text_id
 from dragoman.services.tasks.errors import NotCancelable, TaskBusy, TaskClosed
 from dragoman.services.tasks.lifecycle import State
-from dragoman.services.tasks.models import Incoming, Task
+from dragoman.services.tasks.models import Incoming, Task, find_tool_call
 
 
 def open_questions(task: Task) -> Asking:
@@ -30,11 +30,18 @@ async def answer(offer: Offer, caller: Caller, task: Task, responses: Mapping[st
     parts = asking.read(responses)
     with suppress(TaskBusy, TaskClosed, NotCancelable):
         if asking.declined(responses):
-            await offer.tasks.cancel(caller, str(task.id))
+            await offer.cancel(caller, str(task.id))
         elif parts is not None:
             message = {"id": new_text_id(), "role": "user", "parts": parts}
             await offer.tasks.send(
-                caller, Incoming(message=message, task_ref=str(task.id), seen=task.seq, wait_s=wait_s)
+                caller,
+                Incoming(
+                    message=message,
+                    task_ref=str(task.id),
+                    seen=task.seq,
+                    wait_s=wait_s,
+                    tool_call=find_tool_call(message),
+                ),
             )
         else:
             return False

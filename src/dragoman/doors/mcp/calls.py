@@ -4,19 +4,26 @@ import asyncio
 from contextlib import nullcontext
 from typing import Any, Final
 
-from dragoman.arguments import read_arguments
 from dragoman.context import Caller, Progress, current_request, progress_to
 from dragoman.doors.mcp.catalogue import KEY_ARGUMENT, OperationTool
 from dragoman.doors.mcp.offer import Offer
 from dragoman.doors.mcp.wire import Json, failed, succeeded
 from dragoman.errors import DragomanError, InvalidInput, TimedOut
+from dragoman.infra.limits import Admitted
 
 KEY_META: Final = "dragoman/idempotencyKey"
 REPLAYED_META: Final = "dragoman/replayed"
 
 
 async def call_operation(
-    offer: Offer, caller: Caller, tool: OperationTool, given: Json, *, meta: Json, progress: Progress | None = None
+    offer: Offer,
+    caller: Caller,
+    tool: OperationTool,
+    given: Json,
+    *,
+    meta: Json,
+    admitted: Admitted | None,
+    progress: Progress | None = None,
 ) -> Json:
     """Run an operation, and tell `progress` how far it is; whatever goes wrong with it is a result that says so."""
     # The edge times a request until its response begins, and here that may be long before there is a result.
@@ -24,10 +31,9 @@ async def call_operation(
     try:
         arguments = dict(given)
         key = read_key(tool, arguments, meta)
-        read = read_arguments(tool.operation.input, arguments)
         with progress_to(progress) if progress is not None else nullcontext():
             async with asyncio.timeout(timeout_s):
-                output = await offer.gate.run(tool.operation, caller, read, idempotency_key=key)
+                output = await offer.gate.run(tool.operation, caller, arguments, admitted=admitted, idempotency_key=key)
     except DragomanError as error:
         return failed(error)
     except TimeoutError:
@@ -46,7 +52,9 @@ def read_key(tool: OperationTool, arguments: Json, meta: Json) -> str | None:
         InvalidInput: it is no text, or the two are not the same.
     """
     given: list[Any] = [meta[KEY_META]] if KEY_META in meta else []
-    if tool.takes_key and KEY_ARGUMENT in arguments:
+    field = tool.operation.input.stands_alone
+    # A value that stands alone has fields of its own: a key among them belongs to it and not to the call.
+    if tool.takes_key and KEY_ARGUMENT in arguments and not (field and field not in arguments):
         given.append(arguments.pop(KEY_ARGUMENT))
     if not given or not tool.operation.writes:
         return None

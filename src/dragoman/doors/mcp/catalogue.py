@@ -11,7 +11,7 @@ from dragoman import kit
 from dragoman.context import Caller
 from dragoman.doors.mcp.wire import Json
 from dragoman.operations import AnyOperation, Effect, Passage
-from dragoman.services.tasks.operations import SEND_MESSAGE
+from dragoman.services.tasks.passages import SEND_MESSAGE
 
 KEY_ARGUMENT: Final = "idempotency_key"
 _MOST_KEPT: Final = 200

@@ -1,7 +1,8 @@
 """The MCP door: plain ASGI. It counts a message before the SDK sees it, because HTTP says best that it is too much."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -11,7 +12,7 @@ from dragoman.context import Caller, RequestContext, current_request
 from dragoman.doors.mcp.catalogue import OperationTool
 from dragoman.doors.mcp.metadata import METADATA_PATHS, Metadata
 from dragoman.doors.mcp.offer import Offer
-from dragoman.doors.mcp.wire import Json, error_json, read_object, rpc_code
+from dragoman.doors.mcp.wire import ADMITTED_KEY, Json, error_json, read_object, rpc_code
 from dragoman.errors import (
     DragomanError,
     ExtraMissing,
@@ -21,8 +22,10 @@ from dragoman.errors import (
     UnsupportedMedia,
 )
 from dragoman.infra.edge import STATUS, AsgiScope, Receive, Resource, Send, base_url, read_body
+from dragoman.infra.jobs import Job
+from dragoman.infra.limits import Admitted
 from dragoman.operations import AnyOperation, Passage, RateClass
-from dragoman.services.tasks.operations import CANCEL_TASK, GET_TASK, SEND_MESSAGE
+from dragoman.services.tasks.passages import CANCEL_TASK, GET_TASK, SEND_MESSAGE
 
 if TYPE_CHECKING:
     from dragoman.doors.mcp.endpoint import Endpoint
@@ -84,9 +87,10 @@ class McpDoor:
         body = await read_body(receive)
         message, caller = read_object(body), _require(request.caller)
         try:
-            breakable = await self._enter(message, caller)
+            admitted, breakable = await self._admit(message, caller)
             endpoint = await self._open()
-            scope = {**scope, "headers": [(name, value.strip()) for name, value in scope["headers"]]}
+            headers = [(name, value.strip()) for name, value in scope["headers"]]
+            scope = {**scope, "headers": headers, ADMITTED_KEY: admitted}
             replayed = _replay(body, receive if breakable else _never)
             await endpoint.serve(scope, replayed, send, caller=caller, session=session, message=message)
         except Unauthenticated:
@@ -100,7 +104,7 @@ class McpDoor:
         """What a session does beside sending messages: it listens, or it ends."""
         caller = _require(request.caller)
         try:
-            await self._offer.gate.enter_ahead(_LOOK, caller)
+            await self._offer.gate.admit(_LOOK, caller)
             endpoint = await self._open()
             if scope["method"] == "GET":
                 await endpoint.listen(receive, send, caller=caller, session=session)
@@ -116,12 +120,14 @@ class McpDoor:
         if self._endpoint is not None:
             self._endpoint.leave()
 
-    async def stop(self) -> None:
-        """Let go of the SDK."""
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[Sequence[Job]]:
+        """Let go of the SDK at the end."""
+        yield []
         if self._endpoint is not None:
             await self._endpoint.stop()
 
-    async def _enter(self, message: Json, caller: Caller) -> bool:
+    async def _admit(self, message: Json, caller: Caller) -> tuple[Admitted, bool]:
         """Count the message; whether what it asks for may be broken off when the client leaves.
 
         Raises:
@@ -131,10 +137,10 @@ class McpDoor:
         named = cast("Json", params).get("name") if isinstance(params, dict) else None
         tool = self._offer.catalogue.find(named) if method == "tools/call" else None
         passage = tool.passage if tool else _PASSAGES.get(method, _LOOK) if isinstance(method, str) else _LOOK
-        await self._offer.gate.enter_ahead(passage, caller)
+        admitted = await self._offer.gate.admit(passage, caller)
         if passage is not _LOOK and self._lacks_scope(caller, passage):
-            await self._offer.gate.enter(passage, caller)
-        return not (isinstance(tool, OperationTool) and tool.operation.writes)
+            await self._offer.gate.guard(passage, caller, admitted=admitted)
+        return admitted, not (isinstance(tool, OperationTool) and tool.operation.writes)
 
     async def _open(self) -> "Endpoint":
         if self._endpoint is None:

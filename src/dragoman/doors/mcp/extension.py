@@ -11,13 +11,13 @@ from pydantic import Field
 
 from dragoman import kit
 from dragoman.doors.mcp.answers import answer, open_questions
-from dragoman.doors.mcp.methods import Context, add, require_caller
+from dragoman.doors.mcp.methods import Context, add, find_admitted, require_caller
 from dragoman.doors.mcp.offer import Offer
 from dragoman.doors.mcp.questions import CAPABILITIES, TASKS
 from dragoman.doors.mcp.tasks_wire import detailed_task_json
 from dragoman.doors.mcp.wire import Json
 from dragoman.services.tasks.errors import NotCancelable
-from dragoman.services.tasks.operations import CANCEL_TASK, GET_TASK, SEND_MESSAGE
+from dragoman.services.tasks.passages import CANCEL_TASK, GET_TASK, SEND_MESSAGE
 
 _LONGEST_NOTE_S: Final = 5.0
 
@@ -80,14 +80,14 @@ class TasksExtension:
         """How a task stands, with its result or its question."""
         _check(ctx, params)
         caller = require_caller()
-        await self._offer.gate.enter(GET_TASK, caller)
+        await self._offer.gate.guard(GET_TASK, caller, admitted=find_admitted(ctx))
         return detailed_task_json(await self._offer.tasks.get(caller, params.task_id))
 
     async def update(self, ctx: Context, params: UpdateParams) -> Json:
         """Answer what a task asked; an answer to anything else, or to what was answered, is left alone."""
         _check(ctx, params)
         caller = require_caller()
-        await self._offer.gate.enter(SEND_MESSAGE, caller)
+        await self._offer.gate.guard(SEND_MESSAGE, caller, admitted=find_admitted(ctx))
         task = await self._offer.tasks.get(caller, params.task_id)
         asked = open_questions(task).questions
         # What answers a part of it is known when this returns: the client may ask at once what is left.
@@ -99,9 +99,9 @@ class TasksExtension:
         """End a task; one that has ended stays as it is."""
         _check(ctx, params)
         caller = require_caller()
-        await self._offer.gate.enter(CANCEL_TASK, caller)
+        await self._offer.gate.guard(CANCEL_TASK, caller, admitted=find_admitted(ctx))
         with suppress(NotCancelable):
-            await self._offer.tasks.cancel(caller, params.task_id)
+            await self._offer.cancel(caller, params.task_id)
         return {}
 
 

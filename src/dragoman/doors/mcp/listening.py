@@ -26,7 +26,7 @@ from dragoman.doors.mcp.watch import Watch
 from dragoman.doors.mcp.wire import Json
 from dragoman.errors import Forbidden, InvalidInput, NotFound, RateLimited
 from dragoman.services.tasks.models import Task
-from dragoman.services.tasks.operations import GET_TASK
+from dragoman.services.tasks.passages import GET_TASK
 
 # What varies without anybody's writing is looked at so often, and what is written so often in case a nudge was lost.
 _GLANCE_S: Final = 1.0

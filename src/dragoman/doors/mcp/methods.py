@@ -11,8 +11,9 @@ from mcp_types import PaginatedRequestParams, RequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from dragoman.context import Caller, Progress, current_request
-from dragoman.doors.mcp.wire import INVALID_PARAMS, Json, error_json, rpc_code
+from dragoman.doors.mcp.wire import ADMITTED_KEY, INVALID_PARAMS, Json, error_json, rpc_code
 from dragoman.errors import DragomanError, Unauthenticated
+from dragoman.infra.limits import Admitted
 
 Context = ServerRequestContext[Any, Any]
 P = TypeVar("P", bound=RequestParams)
@@ -44,6 +45,12 @@ def require_caller() -> Caller:
     if request is None or request.caller is None:
         raise Unauthenticated("no caller", presented=False)
     return request.caller
+
+
+def find_admitted(ctx: Context) -> Admitted | None:
+    """What the door was given when it counted the message that is answered."""
+    scope: Json = getattr(ctx.request, "scope", {})
+    return scope.get(ADMITTED_KEY)
 
 
 def listener(ctx: Context) -> Progress | None:

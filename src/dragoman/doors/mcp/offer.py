@@ -10,6 +10,7 @@ from dragoman import kit
 from dragoman.context import Caller
 from dragoman.doors.mcp.catalogue import Catalogue
 from dragoman.gate import Gate
+from dragoman.services.tasks.operations import CANCEL
 from dragoman.services.tasks.ports import Tasks
 
 
@@ -65,3 +66,11 @@ class Offer:
     ecosystem: Ecosystem
     resources: tuple[kit.Resource, ...] = ()
     prompts: tuple[kit.Prompt, ...] = ()
+
+    async def cancel(self, caller: Caller, task_id: str) -> None:
+        """Cancel a task for a caller whose call was counted already.
+
+        Raises:
+            NotCancelable: it has ended.
+        """
+        await self.gate.run(CANCEL, caller, {"task_id": task_id}, admitted=self.gate.include(CANCEL, caller))

@@ -16,7 +16,7 @@ from dragoman.doors.mcp.offer import Offer
 from dragoman.doors.mcp.recipes import RECIPES
 from dragoman.doors.mcp.sessions import Sessions
 from dragoman.doors.mcp.wire import INVALID_PARAMS, Json
-from dragoman.services.tasks.operations import READ_AGENT
+from dragoman.services.tasks.passages import READ_AGENT
 
 _ARGUMENTS: Final = "arguments"
 

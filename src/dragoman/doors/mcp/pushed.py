@@ -21,7 +21,7 @@ from dragoman.doors.mcp.ticket import Ticket, Tickets
 from dragoman.doors.mcp.wire import Json
 from dragoman.errors import NotFound
 from dragoman.services.tasks.models import Task
-from dragoman.services.tasks.operations import SEND_MESSAGE
+from dragoman.services.tasks.passages import SEND_MESSAGE
 
 # In case a nudge was lost.
 _LOOK_S: Final = 15.0
@@ -79,7 +79,7 @@ class Pushed:
         key = rest.partition("/")[2]
         if not hmac.compare_digest(ref.encode(), self._ref(ticket, task_id, key).encode()):
             return
-        await self._offer.gate.enter(SEND_MESSAGE, caller)
+        await self._offer.gate.guard(SEND_MESSAGE, caller)
         with suppress(NotFound):
             task = await self._offer.tasks.get(caller, task_id)
             if key not in open_questions(task).questions:

@@ -12,7 +12,6 @@ from mcp_types import CompleteRequestParams, PaginatedRequestParams, ReadResourc
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from dragoman import kit
-from dragoman.arguments import read_arguments
 from dragoman.context import Caller
 from dragoman.doors.mcp.methods import Context, add, refuse_cursor, require_caller
 from dragoman.doors.mcp.offer import Offer
@@ -21,8 +20,8 @@ from dragoman.doors.mcp.tasks_wire import detailed_task_json
 from dragoman.doors.mcp.wire import INVALID_PARAMS, Json
 from dragoman.errors import InvalidInput, NotFound
 from dragoman.operations import AnyOperation
-from dragoman.services.tasks.models import Wanted
-from dragoman.services.tasks.operations import GET_TASK, LIST_TASKS, READ_AGENT
+from dragoman.services.tasks.models import TaskQuery
+from dragoman.services.tasks.passages import GET_TASK, LIST_TASKS, READ_AGENT
 
 _JSON: Final = "application/json"
 _TASK: Final = "dragoman://task/{task_id}"
@@ -99,7 +98,7 @@ class Resources:
         query = self._offer.catalogue.find_operation("knowledge.query")
         if query is None or not self._offer.catalogue.may(caller, query):
             return []
-        found = await self._offer.gate.run(query, caller, query.input.model_validate({"limit": _LATEST}))
+        found = await self._offer.gate.run(query, caller, {"limit": _LATEST})
         return [
             {
                 "uri": f"dragoman://knowledge/{item['id']}",
@@ -144,8 +143,8 @@ class Resources:
         del ctx
         caller, values = require_caller(), list[str]()
         if getattr(params.ref, "uri", None) == _TASK and params.argument.name == "task_id":
-            await self._offer.gate.enter(LIST_TASKS, caller)
-            found, _ = await self._offer.tasks.page(caller, Wanted(limit=_RECENT))
+            await self._offer.gate.guard(LIST_TASKS, caller)
+            found, _ = await self._offer.tasks.page(caller, TaskQuery(limit=_RECENT))
             ids = [str(task.id) for task in found]
             values = [task_id for task_id in ids if task_id.startswith(params.argument.value)]
         return {"completion": {"values": values, "hasMore": False}}
@@ -159,7 +158,7 @@ class Resources:
         own = next((one for one in self._own(caller) if one.has(uri)), None)
         if own is None:
             return {"uri": uri, "mimeType": _JSON, "text": await self._text(caller, uri)}
-        await self._offer.gate.enter(READ_AGENT, caller)
+        await self._offer.gate.guard(READ_AGENT, caller)
         found = await own.read(uri, caller)
         inside = {"text": found.data} if isinstance(found.data, str) else {"blob": found.base64}
         return {"uri": uri, "mimeType": found.mime, **inside}
@@ -168,14 +167,14 @@ class Resources:
         match = _URI.fullmatch(uri)
         noun, ref = (match[1], unquote(match[2] or "")) if match else ("", "")
         if noun == "task" and ref:
-            await self._offer.gate.enter(GET_TASK, caller)
+            await self._offer.gate.guard(GET_TASK, caller)
             return orjson.dumps(detailed_task_json(await self._offer.tasks.get(caller, ref))).decode()
         if noun == "session":
             known = await self._sessions.begin(caller, ref)
             return orjson.dumps({"memories": known.memories, "constraints": known.constraints}).decode()
         if noun == "tasks" and not ref:
-            await self._offer.gate.enter(LIST_TASKS, caller)
-            found, _ = await self._offer.tasks.page(caller, Wanted(limit=_RECENT))
+            await self._offer.gate.guard(LIST_TASKS, caller)
+            found, _ = await self._offer.tasks.page(caller, TaskQuery(limit=_RECENT))
             shown = [{"task_id": str(one.id), "state": one.state.value, "skill": one.skill} for one in found[:_RECENT]]
             return orjson.dumps({"tasks": shown}).decode()
         if noun not in self._shelves:
@@ -183,8 +182,8 @@ class Resources:
         shelf, operation = self._shelves[noun]
         if bool(shelf.field) != bool(ref):
             raise NotFound("resource", uri[:200])
-        given = read_arguments(operation.input, {shelf.field: ref} if shelf.field else {})
-        return (await self._offer.gate.run(operation, caller, given)).model_dump_json()
+        raw = {shelf.field: ref} if shelf.field else {}
+        return (await self._offer.gate.run(operation, caller, raw)).model_dump_json()
 
     def _own(self, caller: Caller) -> "list[kit.Resource]":
         """What the agent has for this caller."""

@@ -14,7 +14,7 @@ from dragoman.doors.mcp.calls import call_operation
 from dragoman.doors.mcp.catalogue import OperationTool
 from dragoman.doors.mcp.extension import TasksExtension, abilities
 from dragoman.doors.mcp.listening import Listening
-from dragoman.doors.mcp.methods import Context, add, listener, refuse_cursor, require_caller
+from dragoman.doors.mcp.methods import Context, add, find_admitted, listener, refuse_cursor, require_caller
 from dragoman.doors.mcp.notes import Notes
 from dragoman.doors.mcp.offer import Offer
 from dragoman.doors.mcp.prompts import Prompts
@@ -103,7 +103,15 @@ class Tools:
         if isinstance(tool, OperationTool) and not (tool.operation.long and "task" in abilities(ctx)):
             given, meta = params.arguments or {}, dict[str, Any](ctx.meta or {})
             progress = listener(ctx)
-            return await call_operation(self._offer, require_caller(), tool, given, meta=meta, progress=progress)
+            return await call_operation(
+                self._offer,
+                require_caller(),
+                tool,
+                given,
+                meta=meta,
+                admitted=find_admitted(ctx),
+                progress=progress,
+            )
         return await self._task_tools.call(ctx, tool, params)
 
 

@@ -84,13 +84,17 @@ class _Run:
         self._watching: dict[str, asyncio.Task[None]] = {}
 
     async def run(self, signal: asyncio.Event) -> None:
-        """Tell until there is a reason to end."""
-        await self._write(ALIVE)
+        """Tell until there is a reason to end; a list that changes after the first sign of life is told."""
         noted = await self._known() or Noted()
         async with asyncio.TaskGroup() as group:
+            begun = list[asyncio.Event]()
             for watch in self._listening.lists(self._caller, self._line, LISTS):
                 what = _LIST + watch.name
-                self._watching[what] = group.create_task(self._watch(what, watch, noted))
+                begun.append(asyncio.Event())
+                self._watching[what] = group.create_task(self._watch(what, watch, noted, begun[-1]))
+            for event in begun:
+                await event.wait()
+            await self._write(ALIVE)
             while not self._listening.closing and not noted.ended:
                 self._follow(noted, group)
                 signal.clear()
@@ -120,9 +124,9 @@ class _Run:
     async def _watch_address(self, what: str, noted: Noted) -> None:
         watch = await self._listening.find(self._caller, self._line, what.removeprefix(_URI))
         if watch is not None:
-            await self._watch(what, watch, noted)
+            await self._watch(what, watch, noted, asyncio.Event())
 
-    async def _watch(self, what: str, watch: Watch, noted: Noted) -> None:
+    async def _watch(self, what: str, watch: Watch, noted: Noted, begun: asyncio.Event) -> None:
         """Tell what has changed since the client was last told, and whatever changes from now on."""
         tenant, tell = self._caller.tenant, watch.tell
 
@@ -133,6 +137,7 @@ class _Run:
         watch.tell, watch.seen = told, noted.seen.get(what, "")
         with ExitStack() as following:
             await watch.begin(self._offer.changes, tenant, following)
+            begun.set()
             if what not in noted.seen:
                 with suppress(DragomanError):
                     await self._notes.follow(tenant, self._ticket, what, watch.seen)

@@ -15,7 +15,7 @@ _STAY: Final = Passage(SHOW_IDENTITY.name, SHOW_IDENTITY.permission, RateClass.P
 async def may_stay(gate: Gate, caller: Caller) -> bool:
     """Whether the credentials of a caller are still good."""
     try:
-        await gate.enter(_STAY, caller)
+        await gate.guard(_STAY, caller)
     except Unauthenticated:  # the role was changed, or the credential taken back: every list is another now
         return False
     except DragomanError:  # too many requests of this caller say nothing against a stream that is open

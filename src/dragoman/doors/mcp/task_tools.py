@@ -14,7 +14,7 @@ from dragoman.doors.mcp.calls import KEY_META, read_key
 from dragoman.doors.mcp.catalogue import AgentTool, AnyTool, OperationTool, SkillTool
 from dragoman.doors.mcp.exchange import find_exchange
 from dragoman.doors.mcp.extension import abilities, require
-from dragoman.doors.mcp.methods import Context, require_caller
+from dragoman.doors.mcp.methods import Context, find_admitted, require_caller
 from dragoman.doors.mcp.news import Tell, find_news
 from dragoman.doors.mcp.offer import Offer
 from dragoman.doors.mcp.pushed import Pushed
@@ -23,11 +23,12 @@ from dragoman.doors.mcp.tasks_wire import spoken, task_json, task_result
 from dragoman.doors.mcp.wire import INVALID_PARAMS, Json, failed
 from dragoman.errors import DragomanError, InvalidInput
 from dragoman.infra.ids import new_text_id
+from dragoman.infra.limits import Admitted
 from dragoman.operations import Input
 from dragoman.services.tasks.errors import TaskBusy, TaskClosed
 from dragoman.services.tasks.lifecycle import State
-from dragoman.services.tasks.models import Incoming, Task
-from dragoman.services.tasks.operations import SEND_MESSAGE
+from dragoman.services.tasks.models import Incoming, Task, ToolCall, find_tool_call
+from dragoman.services.tasks.passages import SEND_MESSAGE
 
 _BEAT_S: Final = 20.0
 
@@ -75,11 +76,11 @@ class TaskTools:
         as_task = "task" in able and not _only_reads(tool) and not (_asks_first(tool) and params.request_state is None)
         try:
             if not isinstance(tool, OperationTool):  # whether an operation may be run is found out when it is
-                await self._offer.gate.enter(SEND_MESSAGE, caller)
+                await self._offer.gate.guard(SEND_MESSAGE, caller, admitted=find_admitted(ctx))
             if params.request_state is not None:
                 task = await self._go_on(ctx, caller, params.request_state, responses, as_task=as_task)
             else:
-                incoming = _begin(tool, dict(params.arguments or {}), dict(ctx.meta or {}))
+                incoming = _begin(tool, dict(params.arguments or {}), dict(ctx.meta or {}), find_admitted(ctx))
                 task = await self._send(ctx, caller, incoming, as_task=as_task)
                 # A client may answer before it is asked, if it knows what is asked.
                 while not as_task and (parts := _in_advance(task, responses)) is not None:
@@ -111,7 +112,8 @@ class TaskTools:
         if task.seq != int(seq) or task.state is not State.INPUT_REQUIRED:
             raise _used()
         if _asking(task).declined(responses):
-            return await self._offer.tasks.cancel(caller, task_id)
+            await self._offer.cancel(caller, task_id)
+            return await self._offer.tasks.get(caller, task_id)
         parts = _asking(task).read(responses)
         if parts is None:
             return task
@@ -159,7 +161,7 @@ def _in_advance(task: Task, responses: dict[str, Json]) -> list[Json] | None:
 
 def _reply(task: Task, parts: list[Json]) -> Incoming:
     message = {"id": new_text_id(), "role": "user", "parts": parts}
-    return Incoming(message=message, task_ref=str(task.id), seen=task.seq)
+    return Incoming(message=message, task_ref=str(task.id), seen=task.seq, tool_call=find_tool_call(message))
 
 
 def _responses(params: CallToolRequestParams) -> dict[str, Json]:
@@ -177,19 +179,26 @@ def _only_reads(tool: AnyTool) -> bool:
     return isinstance(tool, AgentTool) and tool.tool.annotations.read_only
 
 
-def _begin(tool: AnyTool, arguments: Json, meta: Json) -> Incoming:
+def _begin(tool: AnyTool, arguments: Json, meta: Json, admitted: Admitted | None) -> Incoming:
     """The message that asks for the work of a tool."""
     if isinstance(tool, SkillTool):
         given = read_arguments(SkillCall, arguments)
         key = given.idempotency_key or meta.get(KEY_META)
         message = {"id": new_text_id(), "role": "user", "parts": given.parts}
-        return Incoming(message=message, task_ref=given.task_id, skill=tool.skill.id, idempotency_key=key)
+        return Incoming(
+            message=message,
+            task_ref=given.task_id,
+            skill=tool.skill.id,
+            idempotency_key=key,
+            tool_call=find_tool_call(message),
+        )
     key = meta.get(KEY_META)
     if isinstance(tool, OperationTool):
         key = read_key(tool, arguments, meta)
+        # Said before there is a task; the gate reads them when the task is run, which may be in another process.
         read_arguments(tool.operation.input, arguments)
     else:
         check_values(arguments)
     named = {"tool": tool.name, "arguments": arguments}
     message = {"id": new_text_id(), "role": "user", "parts": [{"kind": "data", "data": named}]}
-    return Incoming(message=message, idempotency_key=key)
+    return Incoming(message=message, idempotency_key=key, tool_call=ToolCall(tool.name, arguments, admitted=admitted))

@@ -7,6 +7,8 @@ import orjson
 from dragoman.errors import DragomanError, InvalidInput, Kind
 
 Json = dict[str, Any]
+# Under this name what the door was given when it counted a message goes with its request through the SDK.
+ADMITTED_KEY: Final = "dragoman.mcp.admitted"
 # JSON-RPC's own codes, and the one of its range for servers that says no more than "not now" or "not you".
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603

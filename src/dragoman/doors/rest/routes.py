@@ -35,14 +35,13 @@ class RestDoor:
         caller = _require(request.caller)
         headers = {name: value.decode("latin-1") for name, value in scope["headers"] if name in _READ}
         if binding.method == "GET":
-            given = read_query(binding.operation.input, scope["query_string"], path)
+            raw = read_query(scope["query_string"], path)
         else:
             if scope["query_string"]:
                 raise InvalidInput.of("query", "is not read here; put it into the body")
             extra = path | _precondition(binding, headers.get(b"if-match"))
-            body = await read_body(receive)
-            given = read_json(binding.operation.input, body, headers.get(b"content-type", ""), extra)
-        output = await self._gate.run(binding.operation, caller, given, idempotency_key=headers.get(b"idempotency-key"))
+            raw = read_json(await read_body(receive), headers.get(b"content-type", ""), extra)
+        output = await self._gate.run(binding.operation, caller, raw, idempotency_key=headers.get(b"idempotency-key"))
         return reply(binding, output, request.id)
 
     def _find(self, method: str, path: str, request: RequestContext) -> tuple[Binding, dict[str, Any]]:

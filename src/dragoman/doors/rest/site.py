@@ -18,7 +18,7 @@ from dragoman.doors.rest.page import ASSETS, FOREVER, POLICY, Document, Headers,
 from dragoman.errors import DragomanError, MethodNotAllowed, NotFound
 from dragoman.infra.edge import AsgiScope, Receive, Send, base_url, problem
 from dragoman.infra.telemetry import Health, HealthReport, Metrics
-from dragoman.services.delegation.profile import PROFILE_HEADER, PROFILE_PATH, ContractsProfile
+from dragoman.services.workers.profile import PROFILE_HEADER, PROFILE_PATH, ContractsProfile
 
 Json = dict[str, Any]
 RETRY_AFTER_S: Final = 5

@@ -2,27 +2,26 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 from urllib.parse import parse_qsl
 
 import orjson
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from pydantic_core import from_json
 
 from dragoman.addresses import Binding
-from dragoman.arguments import MOST_FIELDS, check_values, invalid, read_arguments
+from dragoman.arguments import MOST_FIELDS, Texts
 from dragoman.errors import InvalidInput, UnsupportedMedia
 from dragoman.operations import Page
 
-M = TypeVar("M", bound=BaseModel)
 Headers = list[tuple[bytes, bytes]]
 
 
-def read_query(model: type[M], query: bytes, path: Mapping[str, str]) -> M:
-    """An input from the query string and the path.
+def read_query(query: bytes, path: Mapping[str, str]) -> Texts:
+    """Return the values of the query string and the path, for the gate to read.
 
     Raises:
-        InvalidInput: with every field that is wrong.
+        InvalidInput: it is no query string, or a name stands there twice.
     """
     values = dict(path)
     try:
@@ -39,24 +38,22 @@ def read_query(model: type[M], query: bytes, path: Mapping[str, str]) -> M:
         if name in values:
             raise InvalidInput.of(name[:100], "must be given once")
         values[name] = value
-    check_values(values)
-    try:
-        return model.model_validate_strings(values)
-    except ValidationError as error:
-        raise invalid(error) from None
+    return Texts(values)
 
 
-def read_json(model: type[M], body: bytes, content_type: str, extra: Mapping[str, Any]) -> M:
-    """An input from a JSON body, the path and the headers.
+def read_json(body: bytes, content_type: str, extra: Mapping[str, Any]) -> bytes | dict[str, Any]:
+    """Return a JSON body for the gate to read: as it is, or its values with those of the path and the headers.
 
     Raises:
         UnsupportedMedia: the body is not declared as JSON.
-        InvalidInput: it is not an object, or fields of it are wrong.
+        InvalidInput: it is not an object, or has a field that the address or a header gives.
     """
     values: Any = {}
     if body:
         if not _is_json(content_type):
             raise UnsupportedMedia(content_type[:100], expected="application/json")
+        if not extra:
+            return body
         try:
             values = from_json(body, allow_inf_nan=False)
         except ValueError as error:
@@ -68,7 +65,7 @@ def read_json(model: type[M], body: bytes, content_type: str, extra: Mapping[str
         if name in given:
             raise InvalidInput.of(name, "is given by the address or a header, not in the body")
         given[name] = value
-    return read_arguments(model, given)
+    return given
 
 
 def _is_json(content_type: str) -> bool:

@@ -19,8 +19,8 @@ from dragoman.services.approvals.errors import (
 from dragoman.services.approvals.models import ApprovalState, Verdict
 from dragoman.services.approvals.requirements import moved
 from dragoman.services.approvals.store import ApprovalStore, Record
-from dragoman.services.delegation.envelope import Resource, digest_of_action
 from dragoman.services.governance.ports import PolicyBook
+from dragoman.services.tasks.actions.envelope import Resource, digest_of_action
 
 
 @dataclass(frozen=True, slots=True)

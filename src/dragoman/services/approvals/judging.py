@@ -11,11 +11,11 @@ from dragoman.services.approvals.models import ApprovalState
 from dragoman.services.approvals.ports import RulesOnActions
 from dragoman.services.approvals.requirements import Requirement, requirement, rules_for, versions_of
 from dragoman.services.approvals.store import Record
-from dragoman.services.delegation.envelope import Envelope
-from dragoman.services.delegation.errors import GovernanceContextRequired
-from dragoman.services.delegation.ports import Judgment, Phase
-from dragoman.services.delegation.workers import Capability
 from dragoman.services.governance.ports import Policies, PolicyBook
+from dragoman.services.tasks.actions.envelope import Envelope
+from dragoman.services.tasks.actions.errors import GovernanceContextRequired
+from dragoman.services.tasks.actions.ports import Judgment, Phase
+from dragoman.services.workers.protocol import Capability
 
 Json = dict[str, Any]
 

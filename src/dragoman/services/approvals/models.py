@@ -9,8 +9,8 @@ from pydantic import Field, StringConstraints
 
 from dragoman.context import PrincipalType, Role
 from dragoman.operations import Input, ListInput, Output
-from dragoman.services.delegation.envelope import ACTION, PolicyRef, Resource
 from dragoman.services.governance.approval_rules import MOST_APPROVALS, MOST_HOURS
+from dragoman.services.tasks.actions.envelope import ACTION, PolicyRef, Resource
 from dragoman.text import Subject, Text
 
 Action = Annotated[str, Field(pattern=ACTION, examples=["signature.send"])]

@@ -48,8 +48,6 @@ class RulesOnActions(Protocol):
 class Runs(Protocol):
     """Runs operations through every guard; the gate does."""
 
-    async def run(
-        self, operation: Operation[I, O], caller: Caller, given: I, *, idempotency_key: str | None = None
-    ) -> O:
+    async def run(self, operation: Operation[I, O], caller: Caller, raw: I, *, idempotency_key: str | None = None) -> O:
         """The operation's output."""
         ...

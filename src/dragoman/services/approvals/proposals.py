@@ -9,9 +9,9 @@ from dragoman.services.approvals.errors import ApprovalPending, AuthorApproval
 from dragoman.services.approvals.models import ApprovalState, Verdict
 from dragoman.services.approvals.ports import Authors
 from dragoman.services.approvals.requirements import requirement, rules_for
-from dragoman.services.delegation.envelope import Resource
-from dragoman.services.delegation.errors import GovernanceContextRequired
 from dragoman.services.governance.ports import Policies
+from dragoman.services.tasks.actions.envelope import Resource
+from dragoman.services.tasks.actions.errors import GovernanceContextRequired
 
 ACTION: Final = "knowledge.accept"
 # Knowledge belongs to no matter; approvals for it are found under this name.

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from dragoman.context import Role
 from dragoman.services.approvals.errors import PolicyRefused, PolicyStale
-from dragoman.services.delegation.envelope import PolicyRef
 from dragoman.services.governance.approval_rules import ApprovalRule
 from dragoman.services.governance.policies import Policy
 from dragoman.services.governance.ports import PolicyBook
+from dragoman.services.tasks.actions.envelope import PolicyRef
 
 # The policy that comes with the server. Whoever changes the rule gives it another version.
 BUILT_IN_ID: Final = "contracts-approval"

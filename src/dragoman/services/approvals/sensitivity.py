@@ -1,7 +1,7 @@
 """Which actions are sensitive: as the worker that performs them declares."""
 
 from dragoman.context import Caller
-from dragoman.services.delegation.ports import Registry
+from dragoman.services.tasks.actions.ports import Registry
 
 
 class Sensitivity:

@@ -27,8 +27,8 @@ from dragoman.services.approvals.ports import Authors, Sensitive
 from dragoman.services.approvals.proposals import ACTION as ACCEPTANCE
 from dragoman.services.approvals.requirements import Requirement, moved, requirement, versions_of
 from dragoman.services.approvals.store import ApprovalStore, NewApproval, NewDecision, Record, Wanted
-from dragoman.services.delegation.envelope import digest_of_action
 from dragoman.services.governance.ports import Policies
+from dragoman.services.tasks.actions.envelope import digest_of_action
 
 _LARGEST_INPUT: Final = 256 * 1024
 

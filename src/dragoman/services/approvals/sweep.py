@@ -1,17 +1,13 @@
 """What changes by itself: approvals expire, go stale when a policy moves on, and nobody waits for what is decided."""
 
-import asyncio
 from uuid import UUID
 
-import structlog
-
-from dragoman.errors import DragomanError
+from dragoman.infra.jobs import Job
 from dragoman.services.approvals.outcomes import Outcomes
 from dragoman.services.approvals.requirements import moved
 from dragoman.services.approvals.store import SweepStore
 from dragoman.services.governance.ports import Policies, PolicyBook
 
-_LOG = structlog.get_logger(__name__)
 _BEFORE_ALL = UUID(int=0)
 
 
@@ -25,18 +21,15 @@ class Sweep:
         self._every_s = every_s
         self._seen: dict[UUID, PolicyBook] = {}
 
-    async def run(self) -> None:
-        """Sweep now and then, until cancelled, whatever becomes of the database meanwhile."""
-        while True:
-            try:
-                await self.expire()
-                await self.spoil()
-                await self.remind()
-            except DragomanError as error:
-                _LOG.warning("approvals.sweep_failed", reason=error.message)
-            except Exception:  # noqa: BLE001 - a worker loop: the next round may succeed
-                _LOG.exception("approvals.sweep_failed")
-            await asyncio.sleep(self._every_s)
+    @property
+    def job(self) -> Job:
+        """Return the job that sweeps now and then."""
+        return Job(name="approval_sweep", work=self._sweep, every_s=self._every_s)
+
+    async def _sweep(self) -> None:
+        await self.expire()
+        await self.spoil()
+        await self.remind()
 
     async def expire(self) -> None:
         """End those whose time is over."""

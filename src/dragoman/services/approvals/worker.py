@@ -30,8 +30,6 @@ from dragoman.services.approvals.models import (
 from dragoman.services.approvals.ports import Runs
 from dragoman.services.contracts import models as documents
 from dragoman.services.contracts import operations as contracts
-from dragoman.services.delegation.envelope import PolicyRef, Resource
-from dragoman.services.delegation.workers import Assignment, Capability, Evidence, EvidenceKind, Performed
 from dragoman.services.governance import operations as governance
 from dragoman.services.governance.approval_rules import MOST_APPROVALS, MOST_HOURS
 from dragoman.services.governance.models import CheckedContext, GivenDependency, GivenFile, Validate
@@ -39,6 +37,8 @@ from dragoman.services.knowledge import operations as knowledge
 from dragoman.services.knowledge.constraints import Severity
 from dragoman.services.knowledge.items import Layer
 from dragoman.services.knowledge.models import CheckKnowledge
+from dragoman.services.tasks.actions.envelope import PolicyRef, Resource
+from dragoman.services.workers.protocol import Assignment, Capability, Evidence, EvidenceKind, Performed
 
 _LARGEST_TEXT: Final = 1_000_000
 

@@ -6,8 +6,8 @@ stays open, anywhere in the cluster, therefore holds sealing up, and the alarm s
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
@@ -18,7 +18,7 @@ import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from prometheus_client import Counter, Gauge
 
-from dragoman.errors import UpstreamUnavailable
+from dragoman.infra.jobs import Job
 from dragoman.services.audit.chain import Head, genesis, key_id, link, mac_fits, names_itself
 from dragoman.services.audit.heads import HeadsFile
 from dragoman.services.audit.store import Pending, SealStore
@@ -65,23 +65,26 @@ class Sealer:
         """Something was committed that wants a seal."""
         self._woken.set()
 
-    async def run(self) -> None:
-        """Seal until cancelled; a database that is away is waited for."""
-        while True:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), self._sweep_s)
-            self._woken.clear()
-            try:
-                await self.seal()
-                await self.measure()
-                if monotonic() >= self._complete_at:
-                    await self.complete()
-            except UpstreamUnavailable as error:
-                _LOG.warning("audit.seal_postponed", reason=str(error))
-            except Exception:  # noqa: BLE001 - a worker loop: it must outlive whatever a pass runs into
-                _LOG.exception("audit.seal_failed")
-            # Records that are written close together share one commit and one signature.
-            await asyncio.sleep(self._linger_s)
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[Sequence[Job]]:
+        """Give the job that seals; what is left at the end is sealed on leaving."""
+        # Records that are written close together share one commit and one signature.
+        yield [
+            Job(
+                name="audit_sealing",
+                work=self._catch_up,
+                every_s=self._sweep_s,
+                wake=self._woken,
+                gather_s=self._linger_s,
+            )
+        ]
+        await self.seal()
+
+    async def _catch_up(self) -> None:
+        await self.seal()
+        await self.measure()
+        if monotonic() >= self._complete_at:
+            await self.complete()
 
     async def seal(self) -> int:
         """Seal everything that is settled now, and say how many records that was; 0 when another process is at it."""

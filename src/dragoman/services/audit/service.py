@@ -23,6 +23,7 @@ from dragoman.services.audit.models import (
     ExportedRecord,
     ExportTrail,
     ListRecords,
+    Outcome,
     Verification,
     VerifyTrail,
 )
@@ -165,8 +166,16 @@ def _record(row: Any) -> AuditRecord:
     except (ValueError, TypeError):
         # Someone changed it. The list must go on, most of all now.
         unknown = dict.fromkeys(("principal_type", "credential", "door", "request_id"), "")
-        columns = {name: row[name] for name in ("id", "seq", "at", "operation", "outcome", "subject")}
-        return AuditRecord.model_construct(**unknown, **columns, reason=_CHANGED)
+        columns = {name: row[name] for name in ("id", "seq", "at", "operation", "subject")}
+        return AuditRecord.model_construct(**unknown, **columns, outcome=_outcome(row["outcome"]), reason=_CHANGED)
+
+
+def _outcome(text: str) -> Any:
+    """Return the outcome; or the text itself, which whoever changed the record may have changed too."""
+    try:
+        return Outcome(text)
+    except ValueError:
+        return text
 
 
 def _agrees(row: Any) -> bool:

@@ -126,8 +126,8 @@ class Watermark:
 Line = tuple[UUID, UUID, Shown, bytes, bytes]
 
 
-def rows(lines: Sequence[Line]) -> str:
-    """The records as the one parameter of `ADD_ALL`."""
+def rows(lines: Sequence[Line], places: Sequence[int] | None = None) -> str:
+    """Return the records as the one parameter of `ADD_ALL`, each with its place, by default that in the list."""
     return document(
         [
             {
@@ -141,7 +141,7 @@ def rows(lines: Sequence[Line]) -> str:
                 "body": body.decode(),
                 "mac": mac.hex(),
             }
-            for place, (tenant, record_id, seen, body, mac) in enumerate(lines)
+            for place, (tenant, record_id, seen, body, mac) in zip(places or range(len(lines)), lines, strict=True)
         ]
     )
 

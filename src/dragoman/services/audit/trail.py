@@ -63,9 +63,9 @@ class AuditTrail:
         await self._store.add_all(scope, lines)
         await self._db.after_commit(self._wake_sealer)
 
-    def rows(self, lines: Sequence[Line]) -> str:
-        """Records as the parameter of a statement that adds them with what they record; `added` when it is done."""
-        return rows(lines)
+    def rows(self, lines: Sequence[Line], places: Sequence[int] | None = None) -> str:
+        """Return records as the parameter of a statement that adds them with what they record; then call `added`."""
+        return rows(lines, places)
 
     def added(self) -> None:
         """Records were committed by a statement of somebody else's."""

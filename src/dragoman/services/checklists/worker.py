@@ -8,7 +8,7 @@ import orjson
 
 from dragoman.services.checklists.models import ApplyPatch
 from dragoman.services.checklists.service import ChecklistService
-from dragoman.services.delegation.workers import Assignment, Capability, Evidence, EvidenceKind, Performed
+from dragoman.services.workers.protocol import Assignment, Capability, Evidence, EvidenceKind, Performed
 
 PATCH = Capability("checklist.patch", "Change a closing checklist", ApplyPatch, required=False, timeout_s=30)
 

@@ -8,8 +8,8 @@ from dragoman.errors import InvalidInput, NotFound
 from dragoman.services.contracts.documents import DocumentService
 from dragoman.services.contracts.errors import DocumentClosed, VersionMoved, WrongContent
 from dragoman.services.contracts.models import DocumentState
-from dragoman.services.delegation.envelope import Envelope, Resource
-from dragoman.services.delegation.workers import Capability
+from dragoman.services.tasks.actions.envelope import Envelope, Resource
+from dragoman.services.workers.protocol import Capability
 
 _TYPE: Final = "document"
 _MAKES_IT: Final = "document.draft"

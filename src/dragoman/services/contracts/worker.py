@@ -17,7 +17,7 @@ from dragoman.services.contracts.resources import version_of
 from dragoman.services.contracts.revising import RedlineDocument, reasons_of, revise_blocks, revise_text
 from dragoman.services.contracts.typesetting import Typesetter, count_pages, plain
 from dragoman.services.contracts.wording import Unreadable, Wording, read_blocks, read_wording
-from dragoman.services.delegation.workers import Assignment, Capability, Evidence, EvidenceKind, Json, Performed
+from dragoman.services.workers.protocol import Assignment, Capability, Evidence, EvidenceKind, Json, Performed
 
 # What a result holds of a redline; all of it stands in the document.
 _MOST_CHANGES: Final = 200

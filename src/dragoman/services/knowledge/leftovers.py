@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from typing import Final
 from uuid import UUID
 
 import structlog
 
+from dragoman.infra.jobs import Job
 from dragoman.services.knowledge.repositories import Repositories
 
 _LOG = structlog.get_logger(__name__)
@@ -16,7 +16,7 @@ _EVERY_S: Final = 3_600.0
 
 
 class Leftovers:
-    """Removes them; `run` works until it is cancelled."""
+    """Removes them."""
 
     def __init__(
         self, repositories: Repositories, deleted_among: Callable[[Sequence[UUID]], Awaitable[set[UUID]]]
@@ -29,16 +29,10 @@ class Leftovers:
         """A tenant was deleted."""
         self._woken.set()
 
-    async def run(self) -> None:
-        """Look at once, whenever it is woken, and now and then."""
-        while True:
-            try:
-                await self.sweep()
-            except Exception:  # noqa: BLE001 - a worker loop: the next look may succeed
-                _LOG.exception("knowledge.leftovers_not_removed")
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), _EVERY_S)
-            self._woken.clear()
+    @property
+    def job(self) -> Job:
+        """Return the job that looks at once, whenever it is woken, and now and then."""
+        return Job(name="knowledge_leftovers", work=self.sweep, every_s=_EVERY_S, wake=self._woken)
 
     async def sweep(self) -> None:
         """Remove the repository of every tenant that was deleted."""

@@ -12,6 +12,7 @@ import structlog
 from dragoman.context import Caller
 from dragoman.errors import DragomanError, InvalidInput, NotFound
 from dragoman.infra.db import scope_of
+from dragoman.infra.jobs import Job
 from dragoman.services.memory.layers import Ids, Layer, may_access, place_of
 from dragoman.services.memory.models import AddMemory, PromoteMemory, Promotion, PromotionOutcome
 from dragoman.services.memory.ports import PromotionPolicies
@@ -107,7 +108,7 @@ class Earned:
 
 
 class AutoPromotion:
-    """Promotes what has earned it by its latest use; `run` works until it is cancelled.
+    """Promotes what has earned it by its latest use.
 
     What waits is kept in this process alone: whatever is lost with it comes again with its next use.
     """
@@ -127,14 +128,16 @@ class AutoPromotion:
             wanted = {"memory_id": used.memory_id, "ids": {"project_id": project_id}}
             self._waiting.put_nowait(Earned(used.tenant, PromoteMemory.model_validate(wanted)))
 
-    async def run(self) -> None:
-        """One after the other: nobody waits for it."""
-        while True:
-            earned = await self._waiting.get()
-            try:
-                promotion = await self._promote(earned)
-                _LOG.info("memory.promoted", memory_id=str(earned.wanted.memory_id), outcome=promotion.outcome.value)
-            except DragomanError as error:
-                _LOG.warning("memory.not_promoted", memory_id=str(earned.wanted.memory_id), code=error.code)
-            except Exception:  # noqa: BLE001 - a worker loop: one memory must not stop the others
-                _LOG.exception("memory.promotion_failed", memory_id=str(earned.wanted.memory_id))
+    @property
+    def job(self) -> Job:
+        """Return the job that promotes one after the other: no request waits for it."""
+        return Job(name="memory_promotion", work=self._promote_next, every_s=0.0)
+
+    async def _promote_next(self) -> None:
+        earned = await self._waiting.get()
+        try:
+            promotion = await self._promote(earned)
+        except DragomanError as error:
+            _LOG.warning("memory.not_promoted", memory_id=str(earned.wanted.memory_id), code=error.code)
+        else:
+            _LOG.info("memory.promoted", memory_id=str(earned.wanted.memory_id), outcome=promotion.outcome.value)

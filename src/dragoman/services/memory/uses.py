@@ -1,22 +1,19 @@
 """How often memories were of use: counted in this process, written down now and then, never in the way of a search."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
-import structlog
-
+from dragoman.infra.jobs import Job
 from dragoman.services.memory.store_index import IndexStore, Used
 
-_LOG = structlog.get_logger(__name__)
 _EVERY_S = 2.0
 # A count that is lost with its process only delays a promotion.
 _MOST = 50_000
 
 
 class UseCounts:
-    """Counts answers; `run` writes the counts down until it is cancelled."""
+    """Counts answers, and writes the counts down."""
 
     def __init__(self, store: IndexStore, *, every_s: float = _EVERY_S) -> None:
         self._store = store
@@ -30,14 +27,10 @@ class UseCounts:
         if len(self._counts) < _MOST:
             self._counts.update((tenant, memory_id) for memory_id in ids)
 
-    async def run(self) -> None:
-        """Write down what was counted, every few seconds."""
-        while True:
-            await asyncio.sleep(self._every_s)
-            try:
-                await self.flush()
-            except Exception:  # noqa: BLE001 - a worker loop: counts are worth less than the loop
-                _LOG.exception("memory.uses_not_written")
+    @property
+    def job(self) -> Job:
+        """Return the job that writes the counts down every few seconds."""
+        return Job(name="memory_use_counts", work=self.flush, every_s=self._every_s)
 
     async def flush(self) -> None:
         """Write down what was counted until now."""

@@ -21,13 +21,14 @@ import structlog
 
 from dragoman.errors import DragomanError
 from dragoman.infra.auth.vault import Vault
+from dragoman.infra.jobs import Job
 from dragoman.infra.outbound import OutboundRefused
 from dragoman.infra.telemetry import PushMetrics
 from dragoman.services.push.envelope import Envelope, webhook_id
 from dragoman.services.push.models import Delivery
 from dragoman.services.push.ports import Log, Shape
 from dragoman.services.push.store import DeliveryStore
-from dragoman.services.tasks.models import Happening, Task
+from dragoman.services.tasks.models import LoggedEvent, Task
 
 _LOG = structlog.get_logger(__name__)
 _AT_ONCE: Final = 64
@@ -90,24 +91,12 @@ class Deliverer:
         self._nudged.add(task_id)
         self._wake.set()
 
-    async def run(self) -> None:
-        """Deliver until cancelled."""
-        cleaned_at = time.monotonic()
-        while True:
-            self._wake.clear()
-            try:
-                await self._round()
-                if time.monotonic() - cleaned_at > _CLEAN_S:
-                    cleaned_at = time.monotonic()
-                    await self._store.clean()
-            except DragomanError as error:
-                _LOG.warning("push.round_failed", reason=error.message)
-            try:
-                async with asyncio.timeout(_SWEEP_S):
-                    await self._wake.wait()
-            except TimeoutError:
-                continue
-            await asyncio.sleep(_GATHER_S)
+    def jobs(self) -> Sequence[Job]:
+        """Return the delivery of what is due, and the removal of what nobody needs any more."""
+        return [
+            Job(name="push_delivery", work=self._round, every_s=_SWEEP_S, wake=self._wake, gather_s=_GATHER_S),
+            Job(name="push_cleanup", work=self._store.clean, every_s=_CLEAN_S),
+        ]
 
     async def stop(self) -> None:
         """Stop, and give back what is unfinished."""
@@ -120,7 +109,11 @@ class Deliverer:
     async def _round(self) -> None:
         if self._nudged:
             nudged, self._nudged = self._nudged, set()
-            await self._store.hurry(list(nudged))
+            try:
+                await self._store.hurry(list(nudged))
+            except BaseException:
+                self._nudged |= nudged
+                raise
         while (room := _AT_ONCE - len(self._running)) > 0:
             busy = [tenant for tenant, count in self._of_tenant.items() if count >= _AT_ONCE_OF_TENANT]
             limit = min(room, _AT_ONCE_OF_TENANT)
@@ -146,6 +139,14 @@ class Deliverer:
         task.add_done_callback(ended)
 
     async def _deliver(self, delivery: Delivery) -> None:
+        try:
+            await self._tell(delivery)
+        except DragomanError as error:
+            _LOG.warning("push.interrupted", task_id=str(delivery.task_id), reason=error.message)
+        except Exception:  # noqa: BLE001 - a worker loop: the lease runs out, and it is tried again
+            _LOG.exception("push.crashed", task_id=str(delivery.task_id))
+
+    async def _tell(self, delivery: Delivery) -> None:
         told = 0
         try:
             envelope = self._envelope(delivery)
@@ -169,10 +170,6 @@ class Deliverer:
             await self._store.rest(delivery, again=False)
         except _Failed as failure:
             await self._failed(delivery, failure, attempts=1 if told else delivery.attempts + 1)
-        except DragomanError as error:
-            _LOG.warning("push.interrupted", task_id=str(delivery.task_id), reason=error.message)
-        except Exception:  # noqa: BLE001 - a worker loop: the lease runs out, and it is tried again
-            _LOG.exception("push.crashed", task_id=str(delivery.task_id))
 
     async def _post(self, delivery: Delivery, envelope: Envelope, seq: int, body: bytes) -> None:
         """One attempt.
@@ -229,7 +226,7 @@ class Deliverer:
         return Envelope(delivery.version, delivery.scheme, opened["token"], opened["credentials"])
 
 
-def _tellings(shape: Shape, task: Task, happenings: Sequence[Happening]) -> list[tuple[int, bytes | None]]:
+def _tellings(shape: Shape, task: Task, happenings: Sequence[LoggedEvent]) -> list[tuple[int, bytes | None]]:
     """What is to be told, each with the number that it covers; nothing stands for what nobody is told of."""
     told: list[tuple[int, bytes | None]] = [*shape(task, happenings)]
     last = happenings[-1].seq

@@ -6,10 +6,10 @@ from uuid import UUID
 
 from dragoman.context import Caller
 from dragoman.services.push.models import NewPushConfig, PushConfig
-from dragoman.services.tasks.models import Happening, Task
+from dragoman.services.tasks.models import LoggedEvent, Task
 
 # What a version of the protocol sends for what happened: each body with the number of the event that it covers.
-Shape = Callable[[Task, Sequence[Happening]], list[tuple[int, bytes]]]
+Shape = Callable[[Task, Sequence[LoggedEvent]], list[tuple[int, bytes]]]
 
 
 class Pushes(Protocol):
@@ -47,6 +47,6 @@ class Log(Protocol):
         """One task."""
         ...
 
-    async def events(self, tenant: UUID, task_id: UUID, after: int, limit: int = 1000) -> list[Happening]:
+    async def events(self, tenant: UUID, task_id: UUID, after: int, limit: int = 1000) -> list[LoggedEvent]:
         """What happened since."""
         ...

@@ -12,7 +12,6 @@ from dragoman.infra.db import scope_of
 from dragoman.services.contracts.errors import DocumentInvalid, WrongContent
 from dragoman.services.contracts.models import uri_of
 from dragoman.services.contracts.resources import version_of
-from dragoman.services.delegation.workers import Assignment, Capability, Evidence, EvidenceKind, Json, Performed
 from dragoman.services.signatures import models as m
 from dragoman.services.signatures.errors import DocumentMoved, ProviderRefused, SignatureState
 from dragoman.services.signatures.ports import Documents, Impression, Order, SigningProvider, SourceDocument
@@ -21,6 +20,7 @@ from dragoman.services.signatures.providers import Providers
 from dragoman.services.signatures.states import FINAL, OUT, SignerState, Status
 from dragoman.services.signatures.store import NewSignature, Record, SignatureStore, Step
 from dragoman.services.signatures.tracker import Tracker
+from dragoman.services.workers.protocol import Assignment, Capability, Evidence, EvidenceKind, Json, Performed
 
 _PDF: Final = "application/pdf"
 _CAPABILITIES: Final = (

@@ -1,13 +1,12 @@
 """The job that removes what has had its time: stale conversations, and tasks that ended long ago."""
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import structlog
 
-from dragoman.errors import DragomanError
+from dragoman.infra.jobs import Job
 from dragoman.infra.telemetry import TaskMetrics
 from dragoman.services.tasks.store_retention import RetentionStore
 
@@ -23,16 +22,10 @@ class Cleanup:
         self._every_s = every_s
         self._keep_tasks = keep_tasks
 
-    async def run(self) -> None:
-        """Clean up now and then; runs until it is cancelled, whatever becomes of the database meanwhile."""
-        while True:
-            await asyncio.sleep(self._every_s)
-            try:
-                await self.clean()
-            except DragomanError as error:
-                _LOG.warning("cleanup.failed", reason=error.message)
-            except Exception:  # noqa: BLE001 - a worker loop: the next round may succeed
-                _LOG.exception("cleanup.failed")
+    @property
+    def job(self) -> Job:
+        """Return the job that cleans up now and then."""
+        return Job(name="task_cleanup", work=self.clean, every_s=self._every_s)
 
     async def clean(self) -> None:
         """Remove all that is due; what another process is removing is left to it."""

@@ -60,6 +60,16 @@ class TaskTimedOut(DragomanError):
         super().__init__(f"the task took longer than {after_s:g} s and was stopped", after_s=after_s)
 
 
+class EffectBusy(DragomanError):
+    """An earlier attempt may still be at a side effect; what came of it is not known yet."""
+
+    kind, code, retryable = Kind.UNAVAILABLE, "EFFECT_BUSY", True
+
+    def __init__(self, step: str, *, busy_s: float) -> None:
+        super().__init__(f"an earlier attempt may still be at the step {step!r}", step=step)
+        self.busy_s = busy_s
+
+
 class ThreadExpired(DragomanError):
     """The conversation was idle for too long."""
 

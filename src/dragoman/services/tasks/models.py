@@ -3,16 +3,15 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
-
-import orjson
 
 from dragoman.services.tasks.lifecycle import RESTING, TERMINAL, State
 
+if TYPE_CHECKING:
+    from dragoman.infra.limits import Admitted
+
 Json = dict[str, Any]
-# Of a log: as it is, or as the text that it will be.
-Event = Json | orjson.Fragment
 # What the idempotency key of a message is called in its metadata.
 KEY_NAMES: Final = ("idempotencyKey", "idempotency_key", "idempotency-key")
 # What an agent declares on its card that keeps keys as we do.
@@ -84,7 +83,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class LoggedEvent:
     """One thing that happened to a task: a status, a message, an artifact, progress, or a line of its log."""
 
     seq: int
@@ -93,11 +92,44 @@ class Happening:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCall:
+    """The tool that a message names in a data part `{"tool": ..., "arguments": {...}, "idempotency_key"?}`.
+
+    `name` is None where the message has something else than text there: its task fails. `admitted` is set where the
+    door has counted the call.
+    """
+
+    name: str | None
+    arguments: Any
+    key: Any = None
+    admitted: "Admitted | None" = None
+
+
+def find_tool_call(message: Json) -> ToolCall | None:
+    """Return the first tool call of a message; done once where a message comes in, and once where it is taken over."""
+    for part in message["parts"]:
+        if names_tool(part):
+            call: Json = part["data"]
+            name = call["tool"]
+            return ToolCall(
+                name if isinstance(name, str) else None, call.get("arguments", {}), call.get("idempotency_key")
+            )
+    return None
+
+
+def names_tool(part: Json) -> bool:
+    """Return whether a part of a message is a tool call."""
+    return part.get("kind") == "data" and isinstance(part.get("data"), dict) and "tool" in part["data"]
+
+
+@dataclass(frozen=True, slots=True)
 class Incoming:
     """A message from outside, and what its sender wants of the answer.
 
     `attach` is called with the task and its last event number before anything comes of the message. `skill` is whose
     work a new task is, where that is known. With `seen`, an answer is one to a task whose last event that was.
+    `tool_call` is what `find_tool_call` gives for the message. With `session_context` the first task of a new context
+    carries what matters when a conversation begins, unless the message names a tool: that is no conversation.
     """
 
     message: Json
@@ -110,10 +142,12 @@ class Incoming:
     attach: Callable[[Task, int], Awaitable[object]] | None = None
     skill: str | None = None
     seen: int | None = None
+    session_context: bool = False
+    tool_call: ToolCall | None = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TaskQuery:
     """Which tasks to list."""
 
     limit: int = 50

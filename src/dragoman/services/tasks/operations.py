@@ -1,12 +1,76 @@
-"""The ways into tasks that protocols carry by themselves."""
+"""What can be asked of tasks. The same tasks are seen by the protocols that carry tasks of their own."""
 
-from dragoman.operations import Passage, RateClass
+from dragoman.operations import Effect, Operation, Page, RateClass, Recorded
+from dragoman.services.tasks import shapes as m
 
 READ, WRITE = "read:tasks", "write:tasks"
+_SKILL = "contracts"
+_ID = "01890a5d-ac96-774b-bcce-b302099a8057"
+_ENVELOPE = {
+    "envelope_version": "1",
+    "actor": {"id": "you", "type": "human"},
+    "action": "document.draft",
+    "resource": {"type": "document", "id": "nda-acme"},
+    "matter": {"id": "acme-2026"},
+    "idempotency_key": "nda-acme-1",
+    "request": {"correlation_id": "acme-onboarding"},
+    "input": {
+        "template": "mutual-nda",
+        "fields": {
+            "party_a": "Acme Ltd", "party_b": "Example Inc", "effective_date": "2026-12-01", "term_months": 24,
+            "governing_law": "England and Wales",
+        },
+    },
+}  # fmt: skip
 
-SEND_MESSAGE = Passage("message.send", WRITE)
-GET_TASK = Passage("task.get", READ, RateClass.POLL)
-LIST_TASKS = Passage("task.list", READ, RateClass.POLL)
-FOLLOW_TASK = Passage("task.follow", READ, RateClass.POLL)
-CANCEL_TASK = Passage("task.cancel", WRITE)
-READ_AGENT = Passage("agent.read", READ, RateClass.POLL)
+SUBMIT = Operation(
+    "task.submit", "Hand over an action", m.SubmitTask, m.Submitted, WRITE, Effect.WRITE,
+    recorded=Recorded.BATCH, part_of=_SKILL,
+    description="One task for one idempotency key of one actor, however often and by whichever door it is handed over.",
+    example={"envelope": _ENVELOPE},
+)  # fmt: skip
+STATUS = Operation(
+    "task.status", "Show how a task stands", m.TaskRef, m.TaskView, READ,
+    rate_class=RateClass.POLL, part_of=_SKILL,
+    description="With its history, its attempts, its result, and what it rests on.",
+    example={"task_id": _ID},
+)  # fmt: skip
+LIST = Operation(
+    "task.list", "List tasks", m.ListTasks, Page[m.TaskSummary], READ, rate_class=RateClass.POLL, part_of=_SKILL
+)
+EVENTS = Operation(
+    "task.events", "Read the log of a task", m.ListEvents, m.TaskEvents, READ,
+    rate_class=RateClass.POLL, part_of=_SKILL,
+    example={"task_id": _ID},
+)  # fmt: skip
+RETRY = Operation(
+    "task.retry", "Try a failed task again", m.RetryTask, m.TaskView, WRITE, Effect.WRITE,
+    recorded=Recorded.STEP, part_of=_SKILL,
+    description="Opens a new run of the same task; what was done outside is not done again.",
+    example={"task_id": _ID, "reason": "the provider is back"},
+)  # fmt: skip
+CANCEL = Operation(
+    "task.cancel", "End a task", m.CancelTask, m.TaskView, WRITE, Effect.DESTRUCTIVE,
+    recorded=Recorded.STEP, part_of=_SKILL,
+    example={"task_id": _ID},
+)  # fmt: skip
+PROVIDE_INPUT = Operation(
+    "task.provide_input", "Answer what a task waits for", m.ProvideInput, m.TaskView, WRITE, Effect.WRITE,
+    recorded=Recorded.STEP, part_of=_SKILL, example={"task_id": _ID, "input": {"answer": "yes"}},
+)  # fmt: skip
+TRANSITION = Operation(
+    "task.transition", "Move a task by hand", m.TransitionTask, m.TaskView, WRITE, Effect.WRITE,
+    recorded=Recorded.STEP, part_of=_SKILL,
+    description="For workers and operators. A step that the lifecycle has not is refused, and kept in the history.",
+    example={"task_id": _ID, "to": "cancelled", "reason": "withdrawn by the client"},
+)  # fmt: skip
+RETRY_MANY = Operation(
+    "task.retry_many", "Try failed tasks again, by filter", m.ManyTasks, m.ManyDone, WRITE, Effect.WRITE,
+    recorded=Recorded.STEP, long=True, part_of=_SKILL,
+    example={"action": "signature.send", "error": "UPSTREAM_UNAVAILABLE"},
+)  # fmt: skip
+CANCEL_MANY = Operation(
+    "task.cancel_many", "End tasks, by filter", m.ManyTasks, m.ManyDone, WRITE, Effect.DESTRUCTIVE,
+    recorded=Recorded.STEP, long=True, part_of=_SKILL,
+    example={"matter": "acme-2026"},
+)  # fmt: skip

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from dragoman.context import Caller
 from dragoman.errors import DragomanError
-from dragoman.services.tasks.models import Happening, Incoming, Json, Reply, Task, Wanted
+from dragoman.services.tasks.models import Incoming, LoggedEvent, Reply, Task, TaskQuery
 
 
 class Tasks(Protocol):
@@ -28,17 +28,13 @@ class Tasks(Protocol):
         """How a task stands."""
         ...
 
-    async def page(self, caller: Caller, wanted: Wanted) -> tuple[list[Task], int]:
+    async def page(self, caller: Caller, wanted: TaskQuery) -> tuple[list[Task], int]:
         """Some tasks, and how many there are."""
-        ...
-
-    async def cancel(self, caller: Caller, ref: str) -> Task:
-        """End a task."""
         ...
 
     def follow(
         self, caller: Caller, task: Task, after: int, *, beat_s: float | None = None
-    ) -> AsyncGenerator[Happening | None]:
+    ) -> AsyncGenerator[LoggedEvent | None]:
         """What happens to a task."""
         ...
 
@@ -46,11 +42,11 @@ class Tasks(Protocol):
 class Delegations(Protocol):
     """Takes actions that are handed over in a message, and what is said to their tasks later."""
 
-    def find_arguments(self, message: Json) -> Any | None:
-        """The arguments of the hand-over that a message is, or None when it is none."""
+    def takes(self, incoming: Incoming) -> bool:
+        """Whether a message hands an action over."""
         ...
 
-    async def submit(self, caller: Caller, arguments: Any, incoming: Incoming) -> tuple[UUID, bool]:
+    async def submit(self, caller: Caller, incoming: Incoming) -> tuple[UUID, bool]:
         """The task that it became, and whether it had become that before.
 
         Raises:
@@ -66,8 +62,12 @@ class Delegations(Protocol):
         """Go on with a task that was handed over and waits for somebody."""
         ...
 
-    async def cancel(self, caller: Caller, task: Task) -> Task:
-        """End a task that was handed over."""
+
+class Refusals(Protocol):
+    """Keeps on record what was refused of a message."""
+
+    async def record(self, caller: Caller, ref: str, error: DragomanError) -> None:
+        """Record that a message to this task was refused, and why."""
         ...
 
 

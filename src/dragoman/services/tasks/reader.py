@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from uuid import UUID
 
-from dragoman.services.tasks.grouped import Grouped
+from dragoman.services.tasks.engine.batching import Batcher
 from dragoman.services.tasks.models import Task
 from dragoman.services.tasks.store import TaskStore
 
@@ -14,7 +14,7 @@ class TaskReader:
 
     def __init__(self, store: TaskStore) -> None:
         self._store = store
-        self._lookups: Grouped[tuple[UUID, UUID], Task | None] = Grouped(self._look_up)
+        self._lookups: Batcher[tuple[UUID, UUID], Task | None] = Batcher(self._look_up)
 
     async def find(self, tenant: UUID, ref: str) -> Task | None:
         """One task, by its id or by the one that its caller chose."""

@@ -1,0 +1,354 @@
+"""One attempt at an action: judged again, given to its worker, and what comes of it as a step of the lifecycle."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import UUID
+
+import structlog
+
+from dragoman import kit
+from dragoman.context import Caller, progress_to, within_task
+from dragoman.errors import DragomanError, Internal, Kind
+from dragoman.operations import Input
+from dragoman.services.audit.models import Outcome as Recorded
+from dragoman.services.audit.store import Line
+from dragoman.services.audit.trail import AuditTrail, Entry
+from dragoman.services.tasks import events
+from dragoman.services.tasks.actions.envelope import Envelope
+from dragoman.services.tasks.actions.errors import CapabilityNotFound, DeadlinePassed, EffectUnknown, InputNeeded
+from dragoman.services.tasks.actions.ports import Governance, Phase, Registry, Route
+from dragoman.services.tasks.actions.results import asking, read_input, result_artifacts
+from dragoman.services.tasks.engine.attempt import Attempt
+from dragoman.services.tasks.engine.effects import Ledger, TaskEffects
+from dragoman.services.tasks.engine.engine import Engine
+from dragoman.services.tasks.engine.leases import Lease
+from dragoman.services.tasks.engine.retries import RetryPolicy, Verdict
+from dragoman.services.tasks.engine.steps import Birth, LaneName, Queue, Step
+from dragoman.services.tasks.engine.store import ActionDetails, Claim
+from dragoman.services.tasks.errors import EffectBusy, TaskTimedOut
+from dragoman.services.tasks.events import Event, Json
+from dragoman.services.tasks.identity import caller_of
+from dragoman.services.tasks.lifecycle import State
+from dragoman.services.workers.protocol import Assignment, Capability, Performed
+
+_LOG = structlog.get_logger(__name__)
+WAITS_FOR_APPROVAL = "waits for approval"
+
+
+@dataclass(frozen=True, slots=True)
+class ActionDependencies:
+    """What attempts at actions ask of others."""
+
+    registry: Registry
+    governance: Governance
+    ledger: Ledger
+    trail: AuditTrail
+    retries: RetryPolicy
+    new_id: Callable[[], UUID]
+
+
+class ActionLane:
+    """The lane of actions: each attempt is given to the worker that its tenant lets perform it."""
+
+    name = LaneName.ACTION
+
+    def __init__(self, engine: Engine, dependencies: ActionDependencies) -> None:
+        self._engine = engine
+        self._dependencies = dependencies
+        self._slots: dict[str, asyncio.Semaphore] = {}
+
+    def take(self, claim: Claim, lease: Lease) -> Attempt:
+        """Return an attempt at an action that was claimed."""
+        if claim.action is None:
+            raise ValueError("a task of this lane has an envelope")
+        return ActionAttempt(self._engine, self._dependencies, claim, claim.action, lease, self._slot)
+
+    def _slot(self, capability: Capability) -> asyncio.Semaphore:
+        slot = self._slots.get(capability.action)
+        if slot is None:
+            slot = self._slots[capability.action] = asyncio.Semaphore(capability.at_once)
+        return slot
+
+
+class ActionAttempt(Attempt):
+    """One attempt at one action."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        dependencies: ActionDependencies,
+        claim: Claim,
+        action: ActionDetails,
+        lease: Lease,
+        slot: Callable[[Capability], asyncio.Semaphore],
+    ) -> None:
+        super().__init__(claim.task, lease)
+        self._engine = engine
+        self._on = dependencies
+        self._action = action
+        self._slot = slot
+        self._began = datetime.now(UTC)
+        self._route: Route | None = None
+        self._delegated: Line | None = None
+        self.caller: Caller = caller_of(claim.task)
+        self.opening = events.status(claim.task.state, State.IN_PROGRESS, attempt=lease.attempt)
+        self._governance = action.governance
+
+    @property
+    def stored(self) -> bool:
+        """Actions are stored when they are accepted."""
+        return True
+
+    async def perform(self) -> Step:
+        """Do the work; return the step that follows from it."""
+        try:
+            with within_task(str(self._action.canonical)), progress_to(self._progress):
+                performed = await self._performed()
+        except kit.EffectUnknown as unknown:
+            return self._park(EffectUnknown(unknown.step))
+        except InputNeeded as question:
+            return self._park(question)
+        except _WaitsForApproval as waiting:
+            return self._park(None, waits_for=waiting.approvals)
+        except DragomanError as error:
+            return self._fail(error)
+        except Exception:  # noqa: BLE001 - a worker loop: whatever happens, the task goes on or ends
+            _LOG.exception("actions.worker_failed", task_id=str(self.task.id), action=self._action.envelope["action"])
+            return self._fail(None)
+        artifacts = result_artifacts(self._action.envelope["action"], performed, self._governance)
+        return self._step(State.SUCCEEDED, "task.complete", Recorded.DONE, artifacts=artifacts, queue=Queue.END)
+
+    def unstorable(self) -> Step:
+        """Return the step of an action whose outcome cannot be stored."""
+        return self._end(State.FAILED, "task.fail", _shown(Internal()))
+
+    def report(self, events: Sequence[Event]) -> Step:
+        """Return a step that changes nothing but the log."""
+        return Step.of(self.lease, self.task.tenant_id, events, lane=LaneName.ACTION)
+
+    def opening_record(self) -> Line:
+        """Return the audit record of the delegation, made when it was known who performs it."""
+        if self._delegated is None:
+            worker, capability = self._assigned()
+            details = {"worker": worker, "capability": capability}
+            self._delegated = self._record("task.delegate", Recorded.DONE, details=details)
+        return self._delegated
+
+    def finished(self, outcome: Step | Birth | None, *, seq: int) -> None:
+        """Count what came of it."""
+        del seq
+        if isinstance(outcome, Step) and outcome.state is not None:
+            took_s = (datetime.now(UTC) - self._began).total_seconds()
+            self._engine.metrics.turned("task", outcome.state, took_s, (outcome.error or {}).get("code"))
+
+    async def _performed(self) -> Performed:
+        await self._find_route()
+        self._check_time()
+        if self.lease.attempt > self._action.max_attempts:
+            raise _GivenUp
+        if self._route is None:
+            raise CapabilityNotFound(self._action.envelope["action"])
+        envelope = Envelope.model_validate(self._action.envelope)
+        given = read_input(self._route.capability, self._action.envelope["input"])
+        judgment = await self._on.governance.judge(
+            self.caller, envelope, self._route.capability, task_id=self._action.canonical, phase=Phase.EXECUTION
+        )
+        self._governance = judgment.snapshot
+        if judgment.waits_for:
+            raise _WaitsForApproval(list(judgment.waits_for))
+        return await self._give_to_worker(self._route, envelope, given)
+
+    async def _find_route(self) -> None:
+        self._route = await self._on.registry.find(self.caller, self._action.envelope["action"])
+        if self.opening is not None:
+            worker, capability = self._assigned()
+            self.opening |= {"worker": worker, "capability": capability}
+            self.opening_record()
+
+    async def _give_to_worker(self, route: Route, envelope: Envelope, given: Input) -> Performed:
+        capability = route.capability
+        assignment = Assignment(
+            caller=self.caller,
+            task_id=self._action.canonical,
+            envelope=envelope,
+            input=given,
+            attempt=self.lease.attempt,
+            effects=TaskEffects(
+                self._on.ledger, self.lease, self.task.tenant_id, self._action.canonical, capability.timeout_s
+            ),
+            governance=self._governance,
+            answers=tuple(answer["input"] for answer in self._action.answers if "input" in answer),
+            cancelled=self.cancellation.is_set,
+        )
+        async with self._slot(capability):
+            limit = asyncio.timeout(self._left_s(capability.timeout_s))
+            try:
+                async with limit:
+                    return await route.worker.perform(assignment)
+            except TimeoutError:
+                if not limit.expired():
+                    raise
+                self._check_time()
+                raise TaskTimedOut(after_s=capability.timeout_s) from None
+
+    async def _progress(self, text: str, percent: float | None) -> None:
+        self.lease.check()
+        if await self._engine.report(self, [events.progress(text, percent)]) is None:
+            raise kit.AttemptFenced
+
+    def _left_s(self, most_s: float) -> float:
+        deadline = self._action.deadline
+        return most_s if deadline is None else min(most_s, (deadline - datetime.now(UTC)).total_seconds())
+
+    def _check_time(self) -> None:
+        deadline = self._action.deadline
+        if deadline is not None and deadline <= datetime.now(UTC):
+            raise DeadlinePassed(deadline.isoformat())
+
+    def _assigned(self) -> tuple[str, str]:
+        action: str = self._action.envelope["action"]
+        if self._route is None:
+            return "none", action
+        return self._route.worker.name, f"{action}@{self._route.capability.version}"
+
+    def _fail(self, error: DragomanError | None) -> Step:
+        if isinstance(error, _GivenUp):
+            known = self.task.error or {"code": Internal.code, "message": "the worker died", "details": {}}
+            reason = f"given up after {self._action.max_attempts} attempts"
+            return self._end(State.DEAD_LETTER, "task.dead_letter", known, reason=reason)
+        if isinstance(error, EffectBusy):
+            return self._again(error, "task.retry", delay_s=error.busy_s, more_attempts=1)
+        left = self._action.max_attempts - self.lease.attempt
+        shown = _shown(error or Internal())
+        match self._on.retries.judge(error, attempts_left=left, repeatable=True):
+            case Verdict.AGAIN:
+                delay_s = self._on.retries.delay_s(self.lease.attempt, error)
+                return self._again(error or Internal(), "task.retry", delay_s=delay_s)
+            case Verdict.EXHAUSTED:
+                return self._end(State.DEAD_LETTER, "task.dead_letter", shown, reason="no attempts left")
+            case Verdict.FINAL:
+                refused = error is not None and error.kind is Kind.FORBIDDEN
+                state, outcome = (State.REJECTED, Recorded.REFUSED) if refused else (State.FAILED, Recorded.FAILED)
+                return self._end(state, "task.fail", shown, outcome=outcome)
+
+    def _again(self, error: DragomanError, name: str, *, delay_s: float, more_attempts: int = 0) -> Step:
+        shown = _shown(error)
+        return self._step(
+            State.QUEUED,
+            name,
+            Recorded.FAILED,
+            error=shown,
+            reason=f"tried again in {delay_s:.1f} s",
+            queue=Queue.READY,
+            delay_s=delay_s,
+            until=self._action.deadline,
+            more_attempts=more_attempts,
+        )
+
+    def _end(
+        self, state: State, name: str, error: Json, *, reason: str | None = None, outcome: Recorded = Recorded.FAILED
+    ) -> Step:
+        said = events.said_by_agent(self._on.new_id, [{"kind": "text", "text": str(error["message"])}])
+        return self._step(state, name, outcome, error=error, reason=reason, message=said, queue=Queue.END)
+
+    def _park(self, question: DragomanError | None, *, waits_for: list[str] | None = None) -> Step:
+        why = question.message if question is not None else WAITS_FOR_APPROVAL
+        about: Json = {"details": question.details} if question else {"approvals": waits_for}
+        asked, message = asking(self._on.new_id, why, about)
+        return self._step(
+            State.INPUT_REQUIRED,
+            "task.park",
+            Recorded.DONE,
+            reason=why,
+            message=message,
+            slot={"value": asked},
+            queue=Queue.WAIT,
+            until=self._action.deadline,
+            waits_for=waits_for,
+            # An attempt that had to wait for consent is not held against the task; one that asked counts when answered.
+            more_attempts=1 if waits_for else 0,
+        )
+
+    def _step(
+        self,
+        to: State,
+        name: str,
+        outcome: Recorded,
+        *,
+        error: Json | None = None,
+        reason: str | None = None,
+        message: Json | None = None,
+        artifacts: list[Json] | None = None,
+        **details: object,
+    ) -> Step:
+        said = reason or (str(error["message"]) if error else None)
+        worker = self._route.worker.name if self._route is not None else None
+        made: list[Event] = [events.artifact(artifact) for artifact in artifacts or ()]
+        made.append(
+            events.status(
+                State.IN_PROGRESS,
+                to,
+                attempt=self.lease.attempt,
+                worker=worker,
+                error=error,
+                reason=said,
+                message=message,
+            )
+        )
+        recorded = {"worker": worker} if worker is not None else {}
+        return Step.of(
+            self.lease,
+            self.task.tenant_id,
+            made,
+            lane=LaneName.ACTION,
+            message=message,
+            error=error,
+            artifacts=artifacts,
+            governance=self._governance if self._governance != self._action.governance else None,
+            _records=(self._record(name, outcome, error, reason=said, details=recorded),),
+            **details,
+        )
+
+    def _record(
+        self,
+        name: str,
+        outcome: Recorded,
+        error: Json | None = None,
+        *,
+        reason: str | None = None,
+        details: dict[str, str] | None = None,
+    ) -> Line:
+        envelope = self._action.envelope
+        entry = Entry(
+            name,
+            outcome,
+            resource=str(self._action.canonical),
+            code=error["code"] if error else None,
+            reason=(str(error["message"]) if error else reason or "")[:500] or None,
+            details={
+                "actor": envelope["actor"]["id"],
+                "action": envelope["action"],
+                "attempt": self.lease.attempt,
+                **(details or {}),
+            },
+        )
+        return self._on.trail.write(self.caller, entry)
+
+
+class _GivenUp(DragomanError):
+    """The task was claimed more often than it may be: its process died each time."""
+
+    def __init__(self) -> None:
+        super().__init__("given up")
+
+
+class _WaitsForApproval(Exception):
+    def __init__(self, approvals: list[str]) -> None:
+        super().__init__(WAITS_FOR_APPROVAL)
+        self.approvals = approvals
+
+
+def _shown(error: DragomanError) -> Json:
+    return {"code": error.code, "message": error.message, "details": error.details}

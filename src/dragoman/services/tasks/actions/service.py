@@ -1,0 +1,98 @@
+"""Delegated tasks for those who ask: hand over, look, list, read the log."""
+
+from uuid import UUID
+
+from dragoman.context import Caller
+from dragoman.operations import Page
+from dragoman.services.tasks import events
+from dragoman.services.tasks import shapes as m
+from dragoman.services.tasks.actions.submission import Submissions
+from dragoman.services.tasks.engine.engine import Engine
+from dragoman.services.tasks.engine.store import EngineStore
+from dragoman.services.tasks.lifecycle import State
+from dragoman.services.tasks.store import TaskStore
+from dragoman.services.tasks.store_views import RunRow, TaskViewStore
+from dragoman.services.tasks.views import TaskViews
+
+
+class DelegationService:
+    """What the doors call, through the gate."""
+
+    def __init__(
+        self,
+        submissions: Submissions,
+        engine: Engine,
+        store: EngineStore,
+        *,
+        views: TaskViewStore,
+        tasks: TaskStore,
+    ) -> None:
+        self._submissions = submissions
+        self._engine = engine
+        self._store = store
+        self._views = views
+        self._tasks = tasks
+        self.views = TaskViews(tasks, views)
+
+    async def submit(self, caller: Caller, given: m.SubmitTask) -> m.Submitted:
+        """Hand an action over.
+
+        Raises:
+            DragomanError: a guard refused it, and nothing is queued.
+        """
+        task_id, accepted = await self._submissions.take(caller, given.envelope, given.origin)
+        if accepted is None:
+            run = (await self._views.runs(caller.tenant, task_id))[-1]
+            return _submitted(run, replayed=True)
+        return m.Submitted(
+            task_id=task_id,
+            state=State(accepted.state),
+            correlation_id=accepted.correlation_id,
+            attempt=1,
+            max_attempts=accepted.max_attempts,
+            replayed=False,
+            waits_for=accepted.waits_for or [],
+        )
+
+    async def status(self, caller: Caller, given: m.TaskRef) -> m.TaskView:
+        """How a task stands, and how it came there.
+
+        Raises:
+            TaskNotFound: it does not exist, or is another tenant's.
+        """
+        return await self.views.view(caller, given.task_id)
+
+    async def list_tasks(self, caller: Caller, given: m.ListTasks) -> Page[m.TaskSummary]:
+        """Tasks of every kind, newest first."""
+        found = await self.views.page(caller, given, given.limit, given.cursor)
+        items = found[: given.limit]
+        return Page(items=items, next_cursor=str(items[-1].id) if len(found) > given.limit else None)
+
+    async def events(self, caller: Caller, given: m.ListEvents) -> m.TaskEvents:
+        """A piece of the log of a task; for one with several runs that of the latest, unless a run is named."""
+        task = await self.views.get(caller, given.task_id)
+        if (runs := await self.views.runs(caller, task)) and task.id == runs[0].canonical:
+            task = runs[-1].task
+        log = await self._tasks.events(caller.tenant, task.id, given.after, given.limit)
+        shown = [m.TaskEvent(seq=one.seq, at=one.at, kind=one.body["kind"], body=one.body) for one in log]
+        last = log[-1].seq if log else given.after
+        return m.TaskEvents(task_id=task.id, state=task.state, events=shown, next_after=last)
+
+    async def decided(self, tenant: UUID, approval_id: str) -> None:
+        """Let those tasks go on that waited for an approval which is no longer open, and for nothing else."""
+        event = events.status(State.INPUT_REQUIRED, State.QUEUED, reason="approvals are decided")
+        for task_id in await self._store.decided(tenant, approval_id, event):
+            self._engine.notifier.happened(task_id)
+        self._engine.poke()
+
+
+def _submitted(run: RunRow, *, replayed: bool) -> m.Submitted:
+    return m.Submitted(
+        task_id=run.canonical,
+        state=run.task.state,
+        correlation_id=run.correlation_id,
+        attempt=max(run.task.attempt, 1),
+        max_attempts=run.max_attempts,
+        replayed=replayed,
+        waits_for=run.waits_for or [],
+    )

@@ -1,0 +1,369 @@
+"""The task engine of a process: claims what is due, keeps the leases of what it runs, and writes every step.
+
+Turns and actions are two lanes of it, which differ in what an attempt does. An attempt that ends within a moment is
+written once; one that lasts says first that it has begun.
+
+    claim      leases due tasks, and those that a process left      one statement for many
+    heartbeat  renews the leases; what cannot be renewed is stopped before another process may claim it
+    step       written with its events and its audit record, refused unless the attempt still has the task
+"""
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+from time import monotonic
+from typing import Final, TypeVar
+from uuid import UUID
+
+import structlog
+
+from dragoman.errors import DragomanError, UpstreamUnavailable
+from dragoman.infra.db import UniqueViolated
+from dragoman.infra.telemetry import TaskMetrics
+from dragoman.kit import AttemptFenced
+from dragoman.services.tasks.engine.attempt import Attempt, Lane
+from dragoman.services.tasks.engine.batching import Batcher
+from dragoman.services.tasks.engine.leases import Lease, fenced
+from dragoman.services.tasks.engine.notifier import TaskNotifier
+from dragoman.services.tasks.engine.steps import ActionBirth, Birth, LaneName, Step, Written
+from dragoman.services.tasks.engine.store import Claim, EngineStore
+from dragoman.services.tasks.events import Event
+
+_LOG = structlog.get_logger(__name__)
+_LEAST, _MOST = 16, 500
+# The loop may be busy for this long with what was claimed at once: leases, requests and streams wait meanwhile.
+_SLICE_S: Final = 0.05
+# An attempt that has not ended by then says that it has begun.
+_BEGIN_S: Final = 0.05
+# At low rates a claim for each task would be a commit for each: those that come close together share one.
+_GATHER_S: Final = 0.005
+# Counting reads the whole queue, so it is done less often than the rest.
+_BEATS_A_COUNT = 4
+_FIFO_INDEX: Final = "task_queue_fifo_head"
+_TRIES: Final = 20
+
+W = TypeVar("W")
+R = TypeVar("R")
+
+
+class Engine:
+    """The tasks that run in this process, at most `capacity` claimed ones at once."""
+
+    def __init__(
+        self,
+        store: EngineStore,
+        notifier: TaskNotifier,
+        metrics: TaskMetrics,
+        *,
+        owner: UUID,
+        heartbeat_s: float = 1.0,
+        begin_s: float = _BEGIN_S,
+        capacity: int = 1000,
+    ) -> None:
+        self._store = store
+        self.notifier = notifier
+        self.metrics = metrics
+        self.owner = owner
+        self._heartbeat_s = heartbeat_s
+        self._begin_s = begin_s
+        self._capacity = capacity
+        # Shorter than the lease: a process that cannot renew it stops before another begins.
+        self._sure_s = store.keeping.lease.total_seconds() - heartbeat_s / 2
+        self._lanes: list[Lane] = []
+        self._running: dict[UUID, Attempt] = {}
+        self._poked = asyncio.Event()
+        self._crowded = False
+        self._batch = _MOST // 2
+        self._turns: Batcher[Birth, bool] = Batcher(self._add_turns, key=lambda birth: birth.fifo_key)
+        self._actions: Batcher[ActionBirth, bool] = Batcher(self._add_actions, key=lambda birth: birth.fifo_key)
+        self._steps: Batcher[Step, Written | None] = Batcher(self._write_steps, key=lambda step: step.id)
+
+    def serve(self, lane: Lane) -> None:
+        """Claim the tasks of this lane."""
+        self._lanes.append(lane)
+
+    def leave(self, lane: LaneName) -> None:
+        """Claim no tasks of this lane."""
+        self._lanes = [served for served in self._lanes if served.name is not lane]
+
+    def poke(self) -> None:
+        """Look for work: there may be something to do."""
+        self._poked.set()
+
+    def find(self, task_id: UUID) -> Attempt | None:
+        """Return the attempt at a task that runs in this process."""
+        return self._running.get(task_id)
+
+    def lease(self, task_id: UUID, attempt: int, *, since: float | None = None, fifo_key: str | None = None) -> Lease:
+        """Return a lease that was asked for at `since`; without that, one for work that is not stored yet."""
+        lease = Lease(task_id, self.owner, attempt, fifo_key=fifo_key)
+        if since is not None:
+            lease.until = since + self._sure_s
+        return lease
+
+    def leased(self, lease: Lease, *, since: float) -> None:
+        """The work was stored with a lease that was asked for at `since`."""
+        lease.until = since + self._sure_s
+
+    async def add_turn(self, birth: Birth) -> bool:
+        """Store a turn; return whether it has to wait for another of its key.
+
+        Raises:
+            UniqueViolated: its alias or its idempotency key is taken.
+        """
+        return await _in_turn(self._turns, birth)
+
+    async def add_action(self, birth: ActionBirth) -> bool:
+        """Store an action; return whether its idempotency key was free."""
+        added = await _in_turn(self._actions, birth)
+        if added:
+            self.notifier.happened(birth.id)
+            self.poke()
+        return added
+
+    async def write(self, step: Step) -> Written | None:
+        """Write a step, durable when this returns; None when it was refused, and nothing was written."""
+        written = await _in_turn(self._steps, step)
+        if written is not None:
+            self.notifier.happened(step.id)
+        return written
+
+    async def report(self, attempt: Attempt, events: Sequence[Event]) -> Written | None:
+        """Append to the log of a task that is worked on; None when the attempt no longer has the task."""
+        async with attempt.writing:
+            if not events and attempt.opening is None:
+                return Written(attempt.task.seq, attempt.lease.attempt, blocked=False)
+            return await self._write_for(attempt, attempt.report(events))
+
+    async def _write_for(self, attempt: Attempt, step: Step) -> Written | None:
+        """Write a step of an attempt, after its opening where that is not written yet."""
+        if (opening := attempt.opening) is not None:
+            step.precede(opening, slot=attempt.task.slot, record=attempt.opening_record())
+        written = await self.write(step)
+        if written is not None:
+            attempt.opening = None
+        return written
+
+    def start(self, attempt: Attempt) -> None:
+        """Begin the work; a stored task is leased to this process already."""
+        task_id = attempt.task.id
+        if (before := self._running.get(task_id)) is not None:  # this process had lost its own lease
+            before.stop()
+        attempt.work = asyncio.create_task(self._perform(attempt))
+        self._running[task_id] = attempt
+        attempt.work.add_done_callback(lambda _: self._ended(attempt))
+
+    def cancel(self, task_id: UUID) -> None:
+        """Stop the work on a task that someone has ended."""
+        if (attempt := self._running.get(task_id)) is not None:
+            attempt.cancel()
+
+    async def look_at(self, task_id: UUID) -> None:
+        """Another process changed a task: if it runs here and was ended or claimed there, stop."""
+        attempt = self._running.get(task_id)
+        if attempt is None or not attempt.stored:
+            return
+        holder = await self._store.find_holder(task_id)
+        if holder is None:
+            if not attempt.over:
+                attempt.cancel()
+        elif holder != (self.owner, attempt.lease.attempt):
+            attempt.stop()
+
+    async def claim_forever(self) -> None:
+        """Claim what is due; runs until it is cancelled."""
+        looked = 0.0
+        while True:
+            self._poked.clear()
+            more = False
+            if monotonic() - looked >= self._heartbeat_s:
+                looked = monotonic()
+                await self._store.unblock()
+                for lane in self._lanes:
+                    more |= await self._take(lane, left=True)
+            for lane in self._lanes:
+                more |= await self._take(lane, left=False)
+            if not more:
+                await _set_within(self._poked, self._heartbeat_s)
+                await asyncio.sleep(_GATHER_S)
+
+    async def renew_forever(self) -> None:
+        """Keep the leases of what runs here, and of nothing else; runs until it is cancelled.
+
+        A lease that cannot be renewed in time is given up: its work is stopped before another process may begin it.
+        """
+        for beat in itertools.count():
+            began, held = monotonic(), self._held()
+            sure_until = min((attempt.lease.until for attempt in held), default=began + self._sure_s)
+            try:
+                async with asyncio.timeout(max(sure_until - began, 0.0)):
+                    await self._renew(held, began)
+                    await self._look_around(count=beat % _BEATS_A_COUNT == 0)
+            except (DragomanError, TimeoutError) as error:
+                _LOG.warning("tasks.heartbeat_failed", reason=str(error) or "no answer")
+            finally:
+                self._give_up_late()
+            next_s = min((attempt.lease.until for attempt in self._held()), default=began + self._heartbeat_s)
+            await asyncio.sleep(min(self._heartbeat_s, max(0.01, next_s - monotonic())))
+
+    async def stop(self) -> None:
+        """Stop what runs here and give it back, for others to take at once."""
+        running = list(self._running.values())
+        for attempt in running:
+            attempt.work.cancel()
+        await asyncio.gather(*(attempt.work for attempt in running), return_exceptions=True)
+        await self._turns.close()
+        await self._actions.close()
+        await self._steps.close()
+        await self._store.release(self.owner)
+
+    def _held(self) -> list[Attempt]:
+        return [attempt for attempt in self._running.values() if attempt.stored]
+
+    async def _renew(self, held: Sequence[Attempt], began: float) -> None:
+        kept = await self._store.heartbeat(self.owner, [attempt.task.id for attempt in held])
+        for attempt in held:
+            if attempt.task.id in kept:
+                attempt.lease.until = began + self._sure_s
+            elif self._running.get(attempt.task.id) is attempt:
+                await self.look_at(attempt.task.id)
+
+    def _give_up_late(self) -> None:
+        """Stop what is under way without a lease; what is done and waits to be written is fenced by its attempt."""
+        for attempt in self._held():
+            if not attempt.lease.valid and not attempt.over:
+                _LOG.warning("tasks.lease_given_up", task_id=str(attempt.task.id), attempt=attempt.lease.attempt)
+                attempt.stop()
+
+    async def _look_around(self, *, count: bool) -> None:
+        if count:
+            due, running, left = await self._store.depth()
+            self.metrics.queued(due=due, running=running, left=left)
+        if followed := self.notifier.followed():
+            self.notifier.swept(await self._store.seqs(followed))
+
+    async def _take(self, lane: Lane, *, left: bool) -> bool:
+        """Begin what there is to do; return whether there may be more of it."""
+        room = self._capacity - len(self._running)
+        # A claim for every place that becomes free would be a commit for each.
+        self._crowded = room < self._capacity // 4
+        if self._crowded:
+            return False
+        limit, since = min(room, self._batch), monotonic()
+        claims = await self._store.claim(self.owner, lane.name, limit, left=left)
+        if not claims:
+            return False
+        if left:
+            _LOG.warning("tasks.taken_over", lane=lane.name, tasks=len(claims), first=str(claims[0].task.id))
+        for claim in claims:
+            self._begin(lane, claim, since)
+        asyncio.get_running_loop().call_later(self._begin_s, self._begin_slow, [claim.task.id for claim in claims])
+        await self._paced(len(claims))
+        return len(claims) == limit
+
+    def _begin(self, lane: Lane, claim: Claim, since: float) -> None:
+        lease = self.lease(claim.task.id, claim.attempt, since=since, fifo_key=claim.fifo_key)
+        try:
+            self.start(lane.take(claim, lease))
+        except Exception:  # noqa: BLE001 - a worker loop: one task that cannot be read does not stop the others
+            _LOG.exception("tasks.claim_unreadable", task_id=str(claim.task.id))
+
+    def _begin_slow(self, task_ids: Sequence[UUID]) -> None:
+        for task_id in task_ids:
+            if (attempt := self._running.get(task_id)) is not None:
+                self.begin(attempt)
+
+    def begin(self, attempt: Attempt) -> None:
+        """Let the log say that a stored attempt has begun, unless that is said or the attempt is over."""
+        if attempt.opening is not None and not attempt.over and attempt.lease.valid:
+            written = asyncio.ensure_future(self._begun(attempt))
+            written.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    async def _begun(self, attempt: Attempt) -> None:
+        if await self.report(attempt, []) is None and not attempt.over:
+            attempt.stop()
+
+    async def _paced(self, begun: int) -> None:
+        """Let what was claimed begin, and claim as many at once as this machine can begin in a moment."""
+        began = monotonic()
+        await asyncio.sleep(0)
+        took_s = monotonic() - began
+        if took_s > _SLICE_S:
+            self._batch = max(_LEAST, self._batch // 2)
+        elif begun == self._batch and took_s < _SLICE_S / 2:
+            self._batch = min(_MOST, self._batch * 2)
+
+    def _ended(self, attempt: Attempt) -> None:
+        if self._running.get(attempt.task.id) is attempt:
+            del self._running[attempt.task.id]
+        if self._crowded and len(self._running) <= self._capacity // 4 * 3:
+            self._poked.set()
+        if not attempt.work.cancelled():
+            attempt.work.exception()  # seen: those who wait are told of it
+
+    async def _perform(self, attempt: Attempt) -> None:
+        try:
+            outcome = await fenced(attempt.perform(), attempt.lease)
+            attempt.over = True
+            await self._settle(attempt, outcome)
+        except AttemptFenced:
+            _LOG.warning("tasks.superseded", task_id=str(attempt.task.id), attempt=attempt.lease.attempt)
+            self.notifier.happened(attempt.task.id)
+
+    async def _settle(self, attempt: Attempt, outcome: Step | Birth | None) -> None:
+        """Write what came of an attempt: for as long as it takes, since it was done."""
+        if not isinstance(outcome, Step):
+            if outcome is not None:
+                await self.add_turn(outcome)
+                self.notifier.wake(attempt.task.id)  # nobody could know of it before, but one may have asked to be told
+            attempt.finished(outcome, seq=len(outcome.events) if outcome is not None else 0)
+            return
+        while True:
+            try:
+                async with attempt.writing:
+                    written = await self._write_for(attempt, outcome)
+            except UpstreamUnavailable:
+                await asyncio.sleep(self._heartbeat_s)
+            except Exception:  # noqa: BLE001 - what came of it cannot be stored, and that is what comes of it
+                _LOG.exception("tasks.not_storable", task_id=str(outcome.id))
+                outcome = attempt.unstorable()
+            else:
+                if written is None:
+                    raise AttemptFenced
+                attempt.finished(outcome, seq=written.seq)
+                return
+
+    async def _add_turns(self, births: Sequence[Birth]) -> Sequence[bool]:
+        blocked = await self._store.add_turns(births)
+        return [birth.id in blocked for birth in births]
+
+    async def _add_actions(self, births: Sequence[ActionBirth]) -> Sequence[bool]:
+        added = await self._store.add_actions(births)
+        return [birth.id in added for birth in births]
+
+    async def _write_steps(self, steps: Sequence[Step]) -> Sequence[Written | None]:
+        written, freed = await self._store.step(steps)
+        for task_id in freed:
+            self.notifier.happened(task_id)
+        if freed:
+            self.poke()
+        return written
+
+
+async def _in_turn(batcher: Batcher[W, R], item: W) -> R:
+    """Put an item that may be first of its key; when another of the key came at the same moment, it is seen now."""
+    for _ in range(_TRIES):
+        try:
+            return await batcher.put(item)
+        except UniqueViolated as error:
+            if error.constraint != _FIFO_INDEX:
+                raise
+    raise UpstreamUnavailable("the queue of its key", retry_after_s=1)
+
+
+async def _set_within(signal: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await signal.wait()
+    except TimeoutError:
+        pass

@@ -1,0 +1,147 @@
+"""The SQL of the effect ledger: what was meant to be done outside, and what came of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import LiteralString
+from uuid import UUID
+
+from dragoman.infra.db import Database, Scope, document
+from dragoman.services.tasks.models import Json
+
+# A process holds a lock of its name for as long as it listens: see `infra.db.signals`.
+_PRESENT: LiteralString = """
+EXISTS (SELECT FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
+        AND (l.classid::bigint << 32) | l.objid::bigint = hashtextextended(e.worker::text, 0))"""
+# Only the attempt that has the task may mean to do anything. `fresh`: nobody meant to before. The row of an earlier
+# attempt stays as it is: it says until when that attempt may still be at it.
+INTEND: LiteralString = f"""
+WITH given AS (
+    SELECT g.* FROM json_to_recordset($1::text::json)
+        AS g (tenant uuid, task uuid, canonical uuid, step text, digest text, attempt int, worker uuid, within_s float8)
+    CROSS JOIN LATERAL (
+        SELECT FROM task_queue q WHERE q.task_id = g.task AND q.worker = g.worker AND q.attempt = g.attempt LIMIT 1
+    ) leased
+), fresh AS (
+    INSERT INTO effects (tenant_id, canonical_id, step, digest, attempt, worker, may_act_until)
+    SELECT g.tenant, g.canonical, g.step, decode(g.digest, 'hex'), g.attempt, g.worker,
+           now() + make_interval(secs => g.within_s)
+    FROM given g ON CONFLICT DO NOTHING
+    RETURNING tenant_id, canonical_id, step, digest
+)
+SELECT tenant_id, canonical_id, step, digest, NULL::jsonb AS outcome, true AS fresh, 0::float8 AS busy_s FROM fresh
+UNION ALL
+SELECT e.tenant_id, e.canonical_id, e.step, e.digest, e.outcome, false,
+       CASE WHEN e.outcome IS NULL AND e.may_act_until > now() AND {_PRESENT}
+              AND NOT (e.worker = g.worker AND e.attempt = g.attempt)
+            THEN extract(epoch FROM e.may_act_until - now())::float8 ELSE 0 END
+FROM given g CROSS JOIN LATERAL (
+    SELECT * FROM effects x WHERE x.tenant_id = g.tenant AND x.canonical_id = g.canonical AND x.step = g.step
+      AND x.digest = decode(g.digest, 'hex') LIMIT 1
+) e"""
+# What an earlier attempt began and can no longer finish is this one's now.
+TAKE: LiteralString = """
+UPDATE effects SET attempt = $5, worker = $6, may_act_until = now() + make_interval(secs => $7)
+WHERE tenant_id = $1 AND canonical_id = $2 AND step = $3 AND digest = $4 AND outcome IS NULL"""
+# Compared as sets of one: plain equality can be hashed, over all that is stored.
+SETTLE: LiteralString = """
+UPDATE effects e SET outcome = g.outcome, settled_at = now()
+FROM json_to_recordset($1::text::json) AS g (tenant uuid, canonical uuid, step text, digest text, outcome jsonb)
+WHERE e.tenant_id = ANY (ARRAY[g.tenant]) AND e.canonical_id = ANY (ARRAY[g.canonical])
+  AND e.step = ANY (ARRAY[g.step]) AND e.digest = ANY (ARRAY[decode(g.digest, 'hex')]) AND e.outcome IS NULL"""
+WITHDRAW: LiteralString = """
+DELETE FROM effects WHERE tenant_id = $1 AND canonical_id = $2 AND step = $3 AND digest = $4 AND attempt = $5
+  AND worker = $6 AND outcome IS NULL"""
+ABANDON: LiteralString = """
+UPDATE effects SET may_act_until = now()
+WHERE tenant_id = $1 AND canonical_id = $2 AND step = $3 AND digest = $4 AND attempt = $5 AND worker = $6
+  AND outcome IS NULL"""
+WITHDRAW_BY_HAND: LiteralString = """
+DELETE FROM effects WHERE tenant_id = $1 AND canonical_id = $2 AND step = $3 AND outcome IS NULL"""
+SETTLE_BY_HAND: LiteralString = """
+UPDATE effects SET outcome = $4, settled_at = now()
+WHERE tenant_id = $1 AND canonical_id = $2 AND step = $3 AND outcome IS NULL"""
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """That an attempt at a task means to do something outside, which takes at most `within_s`."""
+
+    tenant: UUID
+    task: UUID
+    canonical: UUID
+    step: str
+    digest: bytes
+    attempt: int
+    worker: UUID
+    within_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """How an intent was found. Without an outcome it is fresh, or only the other side can know.
+
+    An earlier attempt may still be at it for `busy_s`.
+    """
+
+    outcome: Json | None
+    fresh: bool
+    busy_s: float = 0.0
+
+
+class EffectStore:
+    """Intents and outcomes of all tenants, many at a time."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._scope = Scope()
+
+    async def intend(self, intents: Sequence[Intent]) -> list[Entered | None]:
+        """Write intents down; None for an attempt that no longer has its task."""
+        given = [_row(one) | {"task": one.task, "attempt": one.attempt, "worker": one.worker, "within_s": one.within_s}
+                 for one in intents]  # fmt: skip
+        rows = await self._db.fetch(self._scope, INTEND, document(given))
+        found: dict[tuple[UUID, UUID, str, bytes], Entered] = {}
+        for row in rows:
+            key = (row["tenant_id"], row["canonical_id"], row["step"], row["digest"])
+            if key not in found or row["fresh"]:
+                found[key] = Entered(row["outcome"], row["fresh"], row["busy_s"])
+        return [found.get((one.tenant, one.canonical, one.step, one.digest)) for one in intents]
+
+    async def take(self, intent: Intent) -> None:
+        """Write down that this attempt goes on with what an earlier one began."""
+        await self._db.execute(self._scope, TAKE, *_key(intent), intent.attempt, intent.worker, intent.within_s)
+
+    async def settle(self, outcomes: Sequence[tuple[Intent, Json]]) -> list[None]:
+        """Write outcomes down; the first of an effect stays."""
+        given = [_row(one) | {"outcome": outcome} for one, outcome in outcomes]
+        await self._db.execute(self._scope, SETTLE, document(given))
+        return [None] * len(outcomes)
+
+    async def withdraw(self, intent: Intent) -> None:
+        """Remove an intent: the attempt knows that it was not done, and no other has meant to since."""
+        await self._db.execute(self._scope, WITHDRAW, *_key(intent), intent.attempt, intent.worker)
+
+    async def abandon(self, intent: Intent) -> None:
+        """Write down that the attempt will not go on with it, whatever came of it."""
+        await self._db.execute(self._scope, ABANDON, *_key(intent), intent.attempt, intent.worker)
+
+    async def withdraw_by_hand(self, tenant: UUID, canonical: UUID, step: str) -> None:
+        """Remove the intent of what a person says was not done."""
+        await self._db.execute(self._scope, WITHDRAW_BY_HAND, tenant, canonical, step)
+
+    async def settle_by_hand(self, tenant: UUID, canonical: UUID, step: str, outcome: Json) -> None:
+        """Write down the outcome of what a person says was done."""
+        await self._db.execute(self._scope, SETTLE_BY_HAND, tenant, canonical, step, outcome)
+
+
+def _row(intent: Intent) -> Json:
+    return {
+        "tenant": intent.tenant,
+        "canonical": intent.canonical,
+        "step": intent.step,
+        "digest": intent.digest.hex(),
+    }
+
+
+def _key(intent: Intent) -> tuple[UUID, UUID, str, bytes]:
+    return intent.tenant, intent.canonical, intent.step, intent.digest

@@ -1,0 +1,215 @@
+"""Doing the work: an operation that the message names, or a turn of the agent that is served."""
+
+from typing import Any
+
+import orjson
+
+from dragoman import kit
+from dragoman.context import progress_to, within_task
+from dragoman.errors import InvalidInput
+from dragoman.infra.ids import new_text_id
+from dragoman.infra.telemetry import TaskMetrics
+from dragoman.services.tasks import events
+from dragoman.services.tasks.errors import ArtifactTooLarge, SecretsGone
+from dragoman.services.tasks.lifecycle import State
+from dragoman.services.tasks.models import Json, ToolCall, names_tool
+from dragoman.services.tasks.store import TaskStore, ThreadStore
+from dragoman.services.tasks.turns.execution import Job, Made, Outcome, Tools
+from dragoman.services.tasks.turns.host import Sizes, TurnHost, artifact_json, parts_json
+
+
+class TaskExecutor:
+    """Calls a named operation with no detour; everything else is a turn of the agent."""
+
+    def __init__(
+        self,
+        tools: Tools,
+        agent: kit.Agent,
+        *,
+        store: TaskStore,
+        threads: ThreadStore,
+        sizes: Sizes,
+        metrics: TaskMetrics,
+    ) -> None:
+        self._tools = tools
+        self._agent = agent
+        self._store = store
+        self._threads = threads
+        self._sizes = sizes
+        self._metrics = metrics
+        # These may have a question, which is a matter for their skill.
+        self._asking = frozenset(tool.name for tool in agent.tools if tool.may_ask)
+
+    async def execute(self, job: Job) -> Outcome:
+        """How the work ended.
+
+        Raises:
+            InvalidInput: the message names a tool in a wrong way.
+        """
+        call, ref = job.tool_call, str(job.task_id)
+        if call is not None and call.name is None:
+            raise InvalidInput.of("tool", "must be the name of a tool")
+        with within_task(ref):
+            if call is not None and (name := self._find_direct(call.name)) is not None:
+                self._metrics.routed(kit.How.TOOL)
+                # Else the task is the key: whoever runs it again after a crash finds that it was done.
+                return await self._call(job, name, call.arguments, key=job.message.get("key") or f"task:{ref}")
+            return await self._turn(job, self._agent)
+
+    def is_direct(self, call: ToolCall | None) -> bool:
+        """Whether the message calls an operation with no detour: then no agent is asked."""
+        return call is not None and self._find_direct(call.name) is not None
+
+    def skill_of(self, job: Job) -> str | None:
+        """The skill of the tool that the message names, else the one that the task is with."""
+        name = job.tool_call.name if job.tool_call is not None else None
+        return _skill(name) if name is not None and self._tools.has(name) else job.skill
+
+    def keepable(self, message: Json, call: ToolCall | None) -> Json:
+        """The message without the secrets of the operations that it names."""
+        if call is None:
+            return message
+        # Only the first call is run, but another in the same message may hold a secret too.
+        parts = [self._keepable_part(part) for part in message["parts"]]
+        return message if parts == message["parts"] else message | {"parts": parts, "withheld": True}
+
+    def _find_direct(self, name: str | None) -> str | None:
+        """The name, where it is that of an operation that is called with no detour."""
+        return name if name is not None and self._tools.has(name) and name not in self._asking else None
+
+    def _keepable_part(self, part: Json) -> Json:
+        if not names_tool(part) or not isinstance(part["data"]["tool"], str):
+            return part
+        name, arguments = self._find_direct(part["data"]["tool"]), part["data"].get("arguments")
+        if name is None:
+            return part
+        kept = self._tools.keepable(name, arguments)
+        return part if kept == arguments else part | {"data": part["data"] | {"arguments": kept}}
+
+    async def _call(self, job: Job, name: str, arguments: Any, *, key: str) -> Outcome:
+        async def progress(text: str, percent: float | None) -> None:
+            await job.report(events.progress(text, percent))
+
+        with progress_to(progress):
+            made = await self._made(job, name, arguments, key=key)
+        if len(orjson.dumps(made.shown)) > self._sizes.artifact_bytes:
+            return _outcome(_too_large(self._sizes.artifact_bytes, _skill(name)), {}, job.slot)
+        kept, shown = ([_data_artifact(name, data)] for data in (made.kept, made.shown))
+        return Outcome(State.SUCCEEDED, skill=_skill(name), artifacts=kept, once=shown if shown != kept else [])
+
+    async def _made(self, job: Job, name: str, arguments: Any, *, key: str) -> Made:
+        if not job.message.get("withheld"):
+            admitted = job.tool_call.admitted if job.tool_call is not None else None
+            return await self._tools.run(job.caller, name, arguments, key=key, admitted=admitted)
+        # Another process had the secrets, and died with them.
+        done = await self._tools.find_done(job.caller, name, arguments, key=key)
+        if done is None:
+            raise SecretsGone(name)
+        return done
+
+    async def _turn(self, job: Job, agent: kit.Agent) -> Outcome:
+        content = kit.Content.model_validate({"parts": job.message["parts"]})
+        ports = TurnHost(job, self._store, self._threads, self._sizes)
+        if job.resumed:
+            await ports.recall()
+        ctx = kit.Context(
+            str(job.task_id),
+            job.context_id,
+            host=kit.Host(
+                state=ports,
+                progress=ports,
+                effects=ports,
+                cancellation=job.cancellation,
+                message_id=job.message.get("id"),
+                metadata=job.message.get("metadata") or {},
+            ),
+            llm=agent.llm,
+            instructions=agent.instructions,
+            thread=await self._thread(job),
+            slot=kit.SkillSlot.load(job.slot) if job.slot else None,
+            caller=job.caller,
+        )
+        turn = await kit.take_turn(agent, ctx, content, skill_id=job.skill)
+        if turn.route is not None:
+            self._metrics.routed(turn.route)
+        drafts = ports.drafts
+        if _size(turn.result, drafts) > self._sizes.artifact_bytes:
+            turn = _too_large(self._sizes.artifact_bytes, turn.skill_id)
+        return _outcome(turn, drafts, job.slot)
+
+    async def _thread(self, job: Job) -> kit.Thread:
+        if job.fresh:
+            return kit.Thread()
+        said = await self._threads.said(job.caller.tenant, job.context_id)
+        if said and said[-1] == job.message:  # by its content: clients use one message id for several messages
+            said = said[:-1]
+        turns = [
+            (kit.Event.user if message["role"] == "user" else kit.Event.assistant)(
+                kit.Content.model_validate({"parts": message["parts"]})
+            )
+            for message in said
+        ]
+        return kit.Thread().add_events(turns)
+
+
+def _outcome(turn: kit.Turn, drafts: dict[str, kit.Artifact], waited: Json | None) -> Outcome:
+    match turn.result:
+        case kit.Completed(message=message, artifacts=artifacts):
+            made = drafts | {artifact.name: artifact for artifact in artifacts}
+            return Outcome(
+                State.SUCCEEDED,
+                turn.skill_id,
+                parts_json(message),
+                [artifact_json(one) for one in made.values()],
+                shown=frozenset(name for name, draft in drafts.items() if made[name] == draft),
+            )
+        case kit.InputRequired(message=message, slot=slot):
+            auth = isinstance(turn.result, kit.AuthRequired)
+            kept: Json = slot.dump() | ({"auth": True} if auth else {})
+            if slot.asks:
+                kept["asking"] = _asking(slot, waited)
+            return Outcome(State.INPUT_REQUIRED, turn.skill_id, parts_json(message), slot=kept, auth=auth)
+        case kit.Reply(message=message):
+            return Outcome(State.SUCCEEDED, turn.skill_id, parts_json(message), reply=True)
+        case kit.Failed(error=error, code=code, details=details):
+            shown: Json = {"code": code or "SKILL_FAILED", "message": error, "details": details}
+            return Outcome(State.FAILED, turn.skill_id, [{"kind": "text", "text": error}], error=shown)
+        case kit.Rejected(reason=reason):
+            refusal: Json = {"code": "SKILL_REJECTED", "message": reason, "details": {}}
+            return Outcome(
+                State.REJECTED, turn.skill_id, [{"kind": "text", "text": reason}], error=refusal, refused=True
+            )
+
+
+def _too_large(limit_bytes: int, skill_id: str | None) -> kit.Turn:
+    error = ArtifactTooLarge(limit_bytes=limit_bytes)
+    return kit.Turn(kit.Failed(error.message, error.code, error.details), skill_id)
+
+
+def _size(result: kit.OnRequestResult, drafts: dict[str, kit.Artifact]) -> int:
+    """How much would be kept of it; found before it is written down, which takes as much again."""
+    match result:
+        case kit.Completed(message=message, artifacts=artifacts):
+            made = drafts | {artifact.name: artifact for artifact in artifacts}
+            return sum(one.size_bytes for one in made.values()) + (message.size_bytes if message is not None else 0)
+        case kit.InputRequired(message=message, slot=slot):
+            return message.size_bytes + len(orjson.dumps(slot.dump()))
+        case kit.Reply(message=message):
+            return message.size_bytes
+        case kit.Failed(error=words) | kit.Rejected(reason=words):
+            return len(words)
+
+
+def _asking(slot: kit.SkillSlot, waited: Json | None) -> str:
+    """What tells this question from all others of the task; what is left of one is still the same question."""
+    before = waited or {}
+    left = slot.answers and set(slot.asks) < set(before.get("asks", ()))
+    return before["asking"] if left else new_text_id()[-12:]
+
+
+def _data_artifact(name: str, data: Any) -> Json:
+    return {"id": name, "name": name, "parts": [{"kind": "data", "data": data}]}
+
+
+def _skill(tool: str) -> str:
+    return tool.partition("_")[0]

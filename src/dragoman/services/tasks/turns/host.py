@@ -1,0 +1,201 @@
+"""What a running skill asks of the server: values that last, side effects that happen once, words for followers.
+
+Nothing is done for an attempt that no longer has its task. When our own database is away, the turn is postponed: its
+skill is not asked to deal with that.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from uuid import UUID
+
+from pydantic import JsonValue
+
+from dragoman import kit
+from dragoman.errors import UpstreamUnavailable
+from dragoman.services.tasks import events
+from dragoman.services.tasks.engine.retries import is_database_away
+from dragoman.services.tasks.errors import ArtifactTooLarge, EffectBusy, StateTooLarge, TaskStateTooLarge
+from dragoman.services.tasks.events import Json
+from dragoman.services.tasks.store import TaskStore, ThreadStore
+from dragoman.services.tasks.turns.drafts import Drafts
+from dragoman.services.tasks.turns.execution import Job, TurnPostponed
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The most that a conversation holds, that a skill keeps for a task, and that a task makes."""
+
+    thread_bytes: int
+    state_bytes: int
+    artifact_bytes: int
+
+
+class TurnHost:
+    """Implements kit's ports for one turn."""
+
+    def __init__(self, job: Job, store: TaskStore, threads: ThreadStore, sizes: Sizes) -> None:
+        self._job = job
+        self._store = store
+        self._threads = threads
+        self._most = sizes
+        self._saving = asyncio.Lock()
+        self._chunks: dict[str, list[kit.Artifact]] = {}
+        self._sizes: dict[str, int] = {}
+
+    async def recall(self) -> None:
+        """Take up the drafts of earlier turns: they become final with the others."""
+        drafts = Drafts()
+        async for event in self._store.replay(self._tenant, self._job.task_id):
+            drafts.take(event)
+        for made in drafts.artifacts:
+            content = kit.Content.model_validate({"parts": made["parts"]})
+            draft = kit.Artifact(name=made["name"], content=content, description=made.get("description"))
+            self._chunks[draft.name], self._sizes[draft.name] = [draft], draft.size_bytes
+
+    @property
+    def drafts(self) -> dict[str, kit.Artifact]:
+        """What was shown on the way, each as a whole."""
+        return {name: kit.Artifact.joined(chunks) for name, chunks in self._chunks.items()}
+
+    async def once(
+        self,
+        step: str,
+        request: Json,
+        perform: Callable[[str], Awaitable[Json]],
+        *,
+        find: Callable[[str], Awaitable[Json | None]] | None = None,
+        repeatable: bool = False,
+    ) -> Json:
+        """Perform a side effect unless it was performed before; the task is stored first, so that there is a ledger."""
+        await self._asked(self._job.store())
+        return await self._asked(self._job.effects.once(step, request, perform, find=find, repeatable=repeatable))
+
+    async def load(self, scope: kit.Scope, key: str) -> JsonValue:
+        """Return the value, or None."""
+        if scope == "task":
+            return await self._asked(self._store.load(self._tenant, self._job.task_id, key))
+        return await self._asked(self._threads.load(self._tenant, self._job.context_id, key))
+
+    async def save(self, scope: kit.Scope, key: str, value: JsonValue) -> None:
+        """Keep the value.
+
+        Raises:
+            TaskStateTooLarge, StateTooLarge: the task or the conversation would hold more than it may.
+        """
+        if scope == "task":
+            # One by one: each is checked against what the others came to.
+            async with self._saving:
+                kept = await self._asked(
+                    self._store.save(self._tenant, self._job.task_id, key, value, self._most.state_bytes)
+                )
+            if not kept:
+                raise TaskStateTooLarge(limit_bytes=self._most.state_bytes)
+            return
+        await self._asked(self._job.store())  # the conversation is born with its first task
+        kept = await self._asked(
+            self._threads.save(self._tenant, self._job.context_id, key, value, self._most.thread_bytes)
+        )
+        if not kept:
+            raise StateTooLarge(limit_bytes=self._most.thread_bytes)
+
+    async def modify(self, scope: kit.Scope, key: str, change: Callable[[JsonValue], JsonValue]) -> JsonValue:
+        """Replace the value by what `change` makes of it, against all other processes.
+
+        Raises:
+            TaskStateTooLarge, StateTooLarge: the task or the conversation would hold more than it may.
+        """
+        if scope == "task":
+            async with self._saving:
+                return await self._asked(
+                    self._store.modify(self._tenant, self._job.task_id, key, change, self._most.state_bytes)
+                )
+        await self._asked(self._job.store())  # the conversation is born with its first task
+        return await self._asked(
+            self._threads.modify(self._tenant, self._job.context_id, key, change, self._most.thread_bytes)
+        )
+
+    async def remove(self, scope: kit.Scope, key: str) -> None:
+        """Forget the value."""
+        if scope == "task":
+            await self._asked(self._store.remove(self._tenant, self._job.task_id, key))
+        else:
+            await self._asked(self._threads.remove(self._tenant, self._job.context_id, key))
+
+    async def update(self, text: str, percent: float | None) -> None:
+        """Tell followers how far it is."""
+        await self._asked(self._job.report(events.progress(text, percent)))
+
+    async def log(self, text: str, level: kit.LogLevel) -> None:
+        """Tell followers how it is done; by itself this makes no task of work that ends at once."""
+        await self._asked(self._job.note(events.log(text, level)))
+
+    async def artifact(self, artifact: kit.Artifact, *, append: bool, last_chunk: bool) -> None:
+        """Show a draft, or a further piece of one.
+
+        Raises:
+            ArtifactTooLarge: with it, the task would have made more than it may.
+        """
+        size = artifact.size_bytes + (self._sizes.get(artifact.name, 0) if append else 0)
+        if size + sum(self._sizes.values()) - self._sizes.get(artifact.name, 0) > self._most.artifact_bytes:
+            raise ArtifactTooLarge(limit_bytes=self._most.artifact_bytes)
+        self._sizes[artifact.name] = size
+        chunks = self._chunks.setdefault(artifact.name, [])
+        if not append:
+            chunks.clear()
+        chunks.append(artifact)
+        event = events.artifact(artifact_json(artifact), append=append, last=last_chunk)
+        await self._asked(self._job.report(event, linger=True))
+
+    async def activity(self, activity: kit.Activity, tools: tuple[str, ...]) -> None:
+        """Note what the task is busy with, for its history; an answer that comes at once is not held up by it."""
+        await self._asked(self._job.note(events.activity(activity.value, tools)))
+
+    async def _asked(self, answer: Awaitable[R]) -> R:
+        """Return the answer to an attempt that still has its task.
+
+        Raises:
+            AttemptFenced: it has not.
+            TurnPostponed: it cannot be answered now, and the turn is run again later.
+        """
+        try:
+            self._job.lease.check()
+            return await answer
+        except EffectBusy as error:
+            raise TurnPostponed(error) from error
+        except UpstreamUnavailable as error:
+            if is_database_away(error):
+                raise TurnPostponed(error) from error
+            raise
+        finally:
+            _close(answer)
+
+    @property
+    def _tenant(self) -> UUID:
+        return self._job.caller.tenant
+
+
+def _close(answer: Any) -> None:
+    """Close a coroutine that was never asked."""
+    if asyncio.iscoroutine(answer):
+        answer.close()
+
+
+def artifact_json(artifact: kit.Artifact) -> Json:
+    """Return an artifact as the task keeps it; its name is its id within the task."""
+    made: Json = {"id": artifact.name, "name": artifact.name, "parts": parts_json(artifact.content) or []}
+    if artifact.description:
+        made["description"] = artifact.description
+    return made
+
+
+def parts_json(content: kit.Content | None) -> list[Json] | None:
+    """Return the parts of a message or an artifact as the task keeps them."""
+    if content is None:
+        return None
+    parts = content.model_dump(mode="json", exclude_none=True)["parts"]
+    # Nothing is a value too.
+    return [{"data": None, **part} if part["kind"] == "data" else part for part in parts]

@@ -1,0 +1,427 @@
+"""One attempt at a turn of a conversation.
+
+A turn begins in memory. What ends within a moment is written once, with its whole history; what reports, asks, lasts,
+has an effect or is not waited for is stored first and leased to this process, so that another can take it over.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from time import monotonic
+from typing import Final, cast
+from uuid import UUID
+
+import structlog
+
+from dragoman import kit
+from dragoman.context import Caller
+from dragoman.errors import DragomanError, Internal, RateLimited, Unauthenticated, UpstreamUnavailable
+from dragoman.infra.deadlines import Deadline, Deadlines
+from dragoman.services.tasks import events
+from dragoman.services.tasks.engine.attempt import Attempt
+from dragoman.services.tasks.engine.effects import Ledger, TaskEffects
+from dragoman.services.tasks.engine.engine import Engine
+from dragoman.services.tasks.engine.leases import Lease
+from dragoman.services.tasks.engine.retries import RetryPolicy, Verdict, is_database_away
+from dragoman.services.tasks.engine.steps import Birth, LaneName, Queue, Step
+from dragoman.services.tasks.engine.store import Claim
+from dragoman.services.tasks.engine.store_keys import KeyClaim, KeyStore
+from dragoman.services.tasks.errors import EffectBusy, TaskTimedOut
+from dragoman.services.tasks.events import TAKEN_OVER, Event, Json
+from dragoman.services.tasks.identity import read_caller
+from dragoman.services.tasks.lifecycle import State
+from dragoman.services.tasks.models import Task, ToolCall, find_tool_call
+from dragoman.services.tasks.turns.event_buffer import EventBuffer
+from dragoman.services.tasks.turns.execution import Executor, Job, Outcome, TurnPostponed
+
+_LOG = structlog.get_logger(__name__)
+# A single call to another system is not taken to last longer.
+_LONGEST_EFFECT_S: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class TurnDependencies:
+    """What turns ask of others."""
+
+    engine: Engine
+    executor: Executor
+    ledger: Ledger
+    keys: KeyStore
+    retries: RetryPolicy
+    deadlines: Deadlines
+    new_id: Callable[[], UUID]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a turn answers: a message to a task, by whom it was sent, and the tool that it names.
+
+    A `fresh` context has nothing said before. With `replies` the turn may end without a task. Where the `outcome` is
+    known already there is no work, and the task tells of it. `age_s` is how long ago the turn began, elsewhere.
+    """
+
+    caller: Caller
+    message: Json
+    tool_call: ToolCall | None
+    fresh: bool = False
+    replies: bool = False
+    claim: KeyClaim | None = None
+    outcome: Outcome | None = None
+    picks: int = 1
+    age_s: float | None = None
+
+
+class TurnLane:
+    """The lane of turns: each is run by the agent that this process serves."""
+
+    name = LaneName.TURN
+
+    def __init__(self, dependencies: TurnDependencies) -> None:
+        self._dependencies = dependencies
+
+    def take(self, claim: Claim, lease: Lease) -> Attempt:
+        """Return an attempt at a turn that waited for its turn or its retry, or that another process left."""
+        task = claim.task
+        message = next((said for said in reversed(task.history) if said["role"] == "user"), task.history[0])
+        caller = read_caller(task.tenant_id, claim.sender or task.caller)
+        turn = Turn(caller, message, find_tool_call(message), picks=claim.picks, age_s=claim.age_s)
+        run = TurnRun(self._dependencies, task, turn, lease, stored=True)
+        reason = TAKEN_OVER if task.state is State.IN_PROGRESS else None
+        run.opening = events.status(task.state, State.IN_PROGRESS, attempt=lease.attempt, reason=reason)
+        return run
+
+
+class TurnRun(Attempt):
+    """One attempt at one turn."""
+
+    def __init__(self, dependencies: TurnDependencies, task: Task, turn: Turn, lease: Lease, *, stored: bool) -> None:
+        super().__init__(task, lease)
+        self._on = dependencies
+        self._turn = turn
+        self._stored = stored
+        self._ending = False
+        self.stored_seq = task.seq
+        self.reply: Json | None = None
+        self._started_s = time.time() - (turn.age_s or 0.0)
+        self._storing = asyncio.Lock()
+        self._known = asyncio.Event()
+        self._buffer = EventBuffer(self._write)
+
+    @property
+    def stored(self) -> bool:
+        """Whether the task is durable; else nobody but this process knows of it."""
+        return self._stored
+
+    async def store(self) -> None:
+        """Make the task durable as it stands; nothing when it is already."""
+        async with self._storing:
+            if self._stored:
+                return
+            if not self._ending:
+                await self._store()
+                return
+        await asyncio.wait({self.work})  # it has ended, and is being written with its whole history
+        self.work.result()
+
+    async def _store(self) -> None:
+        task, since = self.task, monotonic()
+        born = [*_begun(task), *await self._buffer.take()]
+        await self._on.engine.add_turn(self._birth(born, queue=True))
+        task.seq, self._stored, self.stored_seq = len(born), True, len(born)
+        self._on.engine.leased(self.lease, since=since)
+        self._known.set()
+        self._on.engine.notifier.happened(task.id)
+
+    async def ended(self, within_s: float | None) -> bool:
+        """Wait for the work to end, but not for longer; return whether it has."""
+        # What asyncio.wait does, for one task: every message waits here.
+        if not self.work.done():
+            loop = asyncio.get_running_loop()
+            waiter: asyncio.Future[None] = loop.create_future()
+
+            def wake(_: object = None) -> None:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+            timer = loop.call_later(within_s, wake) if within_s is not None else None
+            self.work.add_done_callback(wake)
+            try:
+                await waiter
+            finally:
+                self.work.remove_done_callback(wake)
+                if timer is not None:
+                    timer.cancel()
+        return self.work.done()
+
+    async def first_sign(self, within_s: float) -> None:
+        """Wait until the work has ended or the task was stored, but not for longer."""
+        known = asyncio.create_task(self._known.wait())
+        await asyncio.wait({self.work, known}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+        known.cancel()
+
+    def as_born(self) -> Task:
+        """Return the task as it is right after its birth: what happened later follows from its `seq`."""
+        return replace(self.task, seq=self.stored_seq or len(_begun(self.task)))
+
+    async def perform(self) -> Step | Birth | None:
+        """Answer the message; return what is to be written of it."""
+        if self.task.alias is not None or self._turn.claim is not None:
+            await self.store()  # the one who loses the race for an id or a key must not have done anything
+        try:
+            outcome = self._turn.outcome or await self._answered()
+        finally:
+            self._buffer.close()
+        if outcome.refused:
+            await self._release_key()
+        return await self._written(outcome)
+
+    def unstorable(self) -> Step:
+        """Return the step of a turn whose outcome cannot be stored."""
+        return self._step(failed(Internal()), [])
+
+    def report(self, events: Sequence[Event]) -> Step:
+        """Return a step that changes nothing but the log."""
+        return Step.of(self.lease, self.task.tenant_id, events)
+
+    def finished(self, outcome: Step | Birth | None, *, seq: int) -> None:
+        """Let the task be as it was written."""
+        task = self.task
+        if outcome is not None:
+            self._stored, task.seq = True, seq
+            task.state = State(outcome.state or task.state)
+            task.message, task.error, task.slot = outcome.message, outcome.error, outcome.slot
+            task.skill, task.status_at = outcome.skill or task.skill, outcome.status_at
+            task.artifacts = outcome.artifacts or task.artifacts
+            if isinstance(outcome, Step):
+                task.history = [*task.history, *outcome.history]
+        took_s = time.time() - self._started_s
+        self._on.engine.metrics.turned(task.skill, task.state.value, took_s, (task.error or {}).get("code"))
+
+    async def _answered(self) -> Outcome:
+        if self._turn.picks > self._on.retries.max_attempts:
+            return _given_up(self._on.retries.max_attempts)
+        job, deadline = self._job(), self._begin_deadline()
+        try:
+            outcome = await self._on.executor.execute(job)
+        except kit.EffectUnknown as unknown:
+            return _asked(unknown, job)
+        except TurnPostponed as postponed:
+            return self._tried_again(postponed.cause)
+        except asyncio.CancelledError:
+            if not deadline.caught():
+                raise
+            _LOG.warning("turns.timed_out", task_id=str(job.task_id), skill=self._on.executor.skill_of(job))
+            return failed(TaskTimedOut(after_s=self._on.deadlines.after_s), skill=self._on.executor.skill_of(job))
+        except Exception as error:  # noqa: BLE001 - a worker loop: whatever happens, the task ends
+            return self._failed(job, error)
+        finally:
+            deadline.lift()
+        away = _find_database_away(outcome)
+        return outcome if away is None else self._tried_again(away)
+
+    def _failed(self, job: Job, error: Exception) -> Outcome:
+        """Return the outcome of a failure; as long as nothing is stored, it may be the sender's answer instead.
+
+        Raises:
+            RateLimited, Unauthenticated: it is not about the task but about who asks.
+            UpstreamUnavailable: our own database is away.
+        """
+        skill = self._on.executor.skill_of(job)
+        if is_database_away(error):
+            return self._tried_again(cast("DragomanError", error))
+        if isinstance(error, RateLimited | Unauthenticated) and not self._stored:
+            raise error
+        if isinstance(error, DragomanError):
+            return failed(error, skill=skill, refused=True)
+        _LOG.error("turns.work_failed", task_id=str(job.task_id), skill=skill, exc_info=error)
+        return failed(Internal(), skill=skill)
+
+    def _job(self) -> Job:
+        task, turn = self.task, self._turn
+        # A turn that asked about an effect is run again as it was.
+        restart: Json = (task.slot or {}).get("restart") or {"message": turn.message, "slot": task.slot}
+        message, slot = restart["message"], restart["slot"]
+        return Job(
+            caller=turn.caller,
+            task_id=task.id,
+            context_id=task.context_id,
+            skill=task.skill,
+            message=message,
+            tool_call=turn.tool_call if message is turn.message else find_tool_call(message),
+            slot=slot,
+            resumed=slot is not None,
+            attempt=self.lease.attempt,
+            report=self._report,
+            note=self._note,
+            store=self.store,
+            fresh=turn.fresh,
+            cancellation=self.cancellation,
+            lease=self.lease,
+            effects=TaskEffects(
+                self._on.ledger, self.lease, task.tenant_id, task.id, min(self._on.deadlines.after_s, _LONGEST_EFFECT_S)
+            ),
+        )
+
+    def _tried_again(self, error: DragomanError) -> Outcome:
+        """Decide on another attempt; without a stored task there is nothing to try again, and the sender is told."""
+        if not self._stored:
+            raise error
+        retries, picks = self._on.retries, self._turn.picks
+        if isinstance(error, EffectBusy):
+            return Outcome(State.QUEUED, delay_s=error.busy_s)
+        match retries.judge(error, attempts_left=retries.max_attempts - picks, repeatable=False):
+            case Verdict.AGAIN:
+                return Outcome(State.QUEUED, delay_s=retries.delay_s(picks, error))
+            case Verdict.EXHAUSTED | Verdict.FINAL:
+                return replace(failed(error), state=State.DEAD_LETTER)
+
+    async def _written(self, outcome: Outcome) -> Step | Birth | None:
+        task = self.task
+        async with self._storing:
+            reported = await self._buffer.take()
+            if self._stored:
+                return self._step(outcome, reported)
+            self._ending = True
+        step = self._step(outcome, reported)
+        if outcome.reply and self._turn.replies:
+            self.reply = step.message
+            return None
+        task.state, task.message, task.error, task.slot = outcome.state, step.message, step.error, step.slot
+        task.skill, task.status_at, task.artifacts = outcome.skill or task.skill, step.status_at, step.artifacts or []
+        task.history = [*task.history, *step.history]
+        return self._birth([*_begun(task), *step.events])
+
+    def _step(self, outcome: Outcome, reported: Sequence[Event]) -> Step:
+        task = self.task
+        task.once += outcome.once
+        message = events.said_by_agent(self._on.new_id, outcome.message) if outcome.message else None
+        # What was made is final only when the work is complete.
+        artifacts = outcome.artifacts if outcome.state is State.SUCCEEDED else []
+        status = events.status(
+            State.IN_PROGRESS, outcome.state, attempt=self.lease.attempt, message=message, error=outcome.error,
+            reason=f"tried again in {outcome.delay_s:.1f} s" if outcome.state is State.QUEUED else None,
+            auth=outcome.auth or None,
+        )  # fmt: skip
+        made = [events.artifact(one) for one in artifacts if one["id"] not in outcome.shown]
+        queue = {State.QUEUED: Queue.READY, State.INPUT_REQUIRED: Queue.WAIT}.get(outcome.state, Queue.END)
+        return Step.of(
+            self.lease,
+            task.tenant_id,
+            [*reported, *made, status],
+            skill=outcome.skill,
+            message=message,
+            error=outcome.error,
+            slot=task.slot if outcome.state is State.QUEUED else outcome.slot,
+            history=[message] if message else [],
+            artifacts=artifacts or None,
+            queue=queue,
+            delay_s=outcome.delay_s,
+        )
+
+    def _birth(self, born: list[Event], *, queue: bool = False) -> Birth:
+        if not queue:
+            return turn_birth(self.task, born)
+        owner = self._on.engine.owner
+        return turn_birth(self.task, born, worker=owner, fifo_key=self.lease.fifo_key, claim=self._turn.claim)
+
+    async def _release_key(self) -> None:
+        """Give the key of a message back that was refused: only a task that was accepted consumes it."""
+        task, message = self.task, self._turn.message
+        key = message.get("key")
+        if key is not None and self._on.executor.keepable(message, self._turn.tool_call) == task.history[0]:
+            await self._on.keys.release(task.tenant_id, self._turn.caller.subject, key, task.id)
+
+    def _begin_deadline(self) -> Deadline:
+        """Limit how long this turn may go on; its time did not stand still while nobody ran it."""
+        if self._turn.age_s is None:
+            return self._on.deadlines.begin()
+        return Deadlines(self._on.deadlines.after_s - self._turn.age_s).begin()
+
+    async def _report(self, event: Json, *, linger: bool = False) -> None:
+        self.lease.check()
+        await self.store()
+        self._buffer.hold(event)
+        await (self._buffer.linger() if linger else self._buffer.flush())
+
+    async def _note(self, event: Json) -> None:
+        self.lease.check()
+        self._buffer.hold(event)
+        if self._stored:
+            await self._buffer.linger()
+
+    async def _write(self, reported: list[Event]) -> None:
+        written = await self._on.engine.report(self, reported)
+        if written is not None:
+            self.task.seq = written.seq
+            return
+        # Ended or claimed by another: the work stops here, and so does whatever it had in hand.
+        self.lease.revoked = True
+        await self._on.engine.look_at(self.task.id)
+        raise kit.AttemptFenced
+
+
+def turn_birth(
+    task: Task,
+    born: list[Event],
+    *,
+    worker: UUID | None = None,
+    fifo_key: str | None = None,
+    claim: KeyClaim | None = None,
+) -> Birth:
+    """Return a turn as it is to be stored; with a worker it is to be run, by that one unless another comes first."""
+    return Birth(
+        tenant=task.tenant_id,
+        id=task.id,
+        alias=task.alias,
+        context_id=task.context_id,
+        owner=task.owner,
+        caller=task.caller,
+        skill=task.skill,
+        state=task.state.value,
+        status_at=task.status_at,
+        message=task.message,
+        error=task.error,
+        slot=task.slot,
+        history=task.history,
+        artifacts=task.artifacts,
+        metadata=task.metadata,
+        events=born,
+        attempt=task.attempt,
+        queue=worker is not None,
+        worker=worker,
+        fifo_key=fifo_key,
+        _claim=claim,
+    )
+
+
+def failed(error: DragomanError, *, skill: str | None = None, refused: bool = False) -> Outcome:
+    """Return the outcome of a failed turn, with what may be told of the reason."""
+    shown = {"code": error.code, "message": error.message, "details": error.details}
+    return Outcome(State.FAILED, skill, message=[{"kind": "text", "text": error.message}], error=shown, refused=refused)
+
+
+def _begun(task: Task) -> list[Event]:
+    """Return how every turn begins that nothing held up."""
+    return [*events.accepted(), events.status(State.VALIDATED, State.IN_PROGRESS, attempt=task.attempt)]
+
+
+def _given_up(attempts: int) -> Outcome:
+    error: Json = {"code": Internal.code, "message": f"given up after {attempts} attempts", "details": {}}
+    return Outcome(State.DEAD_LETTER, error=error)
+
+
+def _asked(unknown: kit.EffectUnknown, job: Job) -> Outcome:
+    """Return the question about an effect that nobody knows the outcome of; with the answer the turn is run again."""
+    question = unknown.question()
+    slot = question.slot.dump() | {"effect": unknown.step, "restart": {"message": job.message, "slot": job.slot}}
+    parts = question.message.model_dump(mode="json", exclude_none=True)["parts"]
+    return Outcome(State.INPUT_REQUIRED, job.skill, parts, slot=slot)
+
+
+def _find_database_away(outcome: Outcome) -> DragomanError | None:
+    """Return why a skill failed, where it was our own database."""
+    error = outcome.error or {}
+    if error.get("code") == UpstreamUnavailable.code and error.get("details", {}).get("upstream") == "postgresql":
+        return UpstreamUnavailable("postgresql", retry_after_s=2)
+    return None

@@ -1,0 +1,483 @@
+"""Tasks for those who ask: send a message, look, wait, follow, cancel. One task, whichever door shows it."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from time import monotonic
+from typing import TypeVar
+
+import orjson
+
+from dragoman import kit
+from dragoman.context import Caller
+from dragoman.errors import (
+    Conflict,
+    DragomanError,
+    IdempotencyConflict,
+    InvalidInput,
+    NotFound,
+    RateLimited,
+    Unauthenticated,
+    UpstreamUnavailable,
+)
+from dragoman.infra.db import check_key
+from dragoman.infra.digests import digest_of
+from dragoman.services.tasks import events
+from dragoman.services.tasks.engine.leases import Lease
+from dragoman.services.tasks.engine.steps import Queue, Step
+from dragoman.services.tasks.engine.store_effects import EffectStore
+from dragoman.services.tasks.engine.store_keys import KeyClaim
+from dragoman.services.tasks.errors import (
+    StateTooLarge,
+    TaskBusy,
+    TaskClosed,
+    TaskNotFound,
+    ThreadExpired,
+    WrongContext,
+)
+from dragoman.services.tasks.identity import caller_json
+from dragoman.services.tasks.lifecycle import State
+from dragoman.services.tasks.models import KEY_NAMES, Incoming, Json, LoggedEvent, Reply, Task, TaskQuery
+from dragoman.services.tasks.passages import SEND_MESSAGE
+from dragoman.services.tasks.ports import Delegations, Refusals, Sessions
+from dragoman.services.tasks.reader import TaskReader
+from dragoman.services.tasks.store import TaskStore, ThreadStore
+from dragoman.services.tasks.turns.drafts import Drafts
+from dragoman.services.tasks.turns.execution import Outcome
+from dragoman.services.tasks.turns.run import Turn, TurnDependencies, TurnRun, failed, turn_birth
+
+_MOMENT_S = 0.2
+
+A = TypeVar("A")
+
+
+class TaskService:
+    """What the doors call, through the gate."""
+
+    def __init__(
+        self,
+        turns: TurnDependencies,
+        *,
+        store: TaskStore,
+        threads: ThreadStore,
+        effects: EffectStore,
+        thread_bytes: int,
+        sessions: Sessions | None = None,
+        delegations: Delegations | None = None,
+        refusals: Refusals | None = None,
+    ) -> None:
+        self._turns = turns
+        self._engine = turns.engine
+        self._executor = turns.executor
+        self._delegations = delegations
+        self._refusals = refusals
+        self._sessions = sessions
+        self._store = store
+        self._reader = TaskReader(store)
+        self._threads = threads
+        self._effects = effects
+        self._thread_bytes = thread_bytes
+
+    async def send(self, caller: Caller, incoming: Incoming) -> Task:
+        """Begin a task, or go on with one that asked; returns when it rests, or when the sender has waited enough.
+
+        Raises:
+            TaskNotFound: the task to go on with does not exist, or is another tenant's.
+            TaskClosed: it has ended.
+            TaskBusy: it has asked nothing.
+            ThreadExpired: the conversation was idle for too long.
+            StateTooLarge: the conversation would hold too much.
+        """
+
+        async def work() -> Task:
+            begun = await self._start(caller, incoming, replies=False)
+            return await self._waited(caller, incoming, begun)
+
+        return await self._once(caller, incoming, work)
+
+    async def ask(self, caller: Caller, incoming: Incoming) -> Task | Reply:
+        """The same, for one who can do with a message: work that ends at once and needs no task gives a reply."""
+
+        async def work() -> Task | Reply:
+            begun = await self._start(caller, incoming, replies=incoming.wait_s != 0)
+            task = await self._waited(caller, incoming, begun)
+            reply = begun.reply if isinstance(begun, TurnRun) else None
+            return task if reply is None else Reply(task.context_id, reply)
+
+        return await self._once(caller, incoming, work)
+
+    async def stream(self, caller: Caller, incoming: Incoming) -> Task | Reply:
+        """The same, for one who follows what comes of it: the task as it began, before anything that has happened."""
+        return await self._once(caller, incoming, lambda: self._followed(caller, incoming))
+
+    async def _followed(self, caller: Caller, incoming: Incoming) -> Task | Reply:
+        run = await self._start(caller, incoming, replies=True)
+        if isinstance(run, Task):
+            return run
+        if incoming.task_ref:
+            return await self._stored(caller, run)
+        task = run.as_born()
+        await run.first_sign(_MOMENT_S)
+        if not run.work.done():
+            await run.store()
+        elif not run.work.cancelled() and (error := run.work.exception()) is not None:
+            raise error
+        return task if run.reply is None else Reply(task.context_id, run.reply)
+
+    async def get(self, caller: Caller, ref: str) -> Task:
+        """How a task stands, with what it has made so far and how far it says it is.
+
+        Raises:
+            TaskNotFound: it does not exist, or is another tenant's.
+        """
+        task = await self._reader.find(caller.tenant, ref)
+        if task is None:
+            raise TaskNotFound(ref)
+        if not task.terminal:
+            drafts, told = Drafts(), None
+            async for happening in self._store.replay(caller.tenant, task.id, until=task.seq):
+                drafts.take(happening)
+                told = happening if happening.body["kind"] == "progress" else told
+            task.artifacts = drafts.artifacts or task.artifacts
+            _tell_progress(task, told)
+        return task
+
+    async def page(self, caller: Caller, wanted: TaskQuery) -> tuple[list[Task], int]:
+        """Newest first, one more than the limit when there are more, and how many there are in all."""
+        return await self._store.page(caller.tenant, wanted), await self._store.count(caller.tenant, wanted)
+
+    async def follow(
+        self, caller: Caller, task: Task, after: int, *, beat_s: float | None = None
+    ) -> AsyncGenerator[LoggedEvent | None]:
+        """What has happened since event `after` and what happens from now on, in order, none lost, until it rests.
+
+        With `beat_s` there is a None whenever nothing has happened for so long.
+        """
+        with self._engine.notifier.follow(task.tenant_id, task.id) as signal:
+            while True:
+                signal.clear()
+                happenings = await self._store.events(caller.tenant, task.id, after)
+                for happening in happenings:
+                    after = happening.seq
+                    yield _with_secrets(task, happening)
+                if happenings and _rests(happenings[-1]):
+                    current = await self._store.find(caller.tenant, str(task.id))
+                    if current is None or (current.resting and current.seq == after):
+                        return
+                if not happenings and not await _woken(signal, beat_s):
+                    yield None
+
+    async def _start(self, caller: Caller, incoming: Incoming, *, replies: bool) -> TurnRun | Task:
+        """The run that a message began, or the task that it handed over or spoke to."""
+        if incoming.task_ref:
+            return await self._resume(caller, incoming)
+        if self._delegations is not None and self._delegations.takes(incoming):
+            return await self._hand_over(self._delegations, caller, incoming)
+        return await self._begin(caller, incoming, replies=replies and incoming.idempotency_key is None)
+
+    async def _hand_over(self, delegations: Delegations, caller: Caller, incoming: Incoming) -> TurnRun | Task:
+        try:
+            task_id, replayed = await delegations.submit(caller, incoming)
+        except (RateLimited, Unauthenticated, UpstreamUnavailable):
+            raise  # nothing is stored, so there is no task to tell of it
+        except DragomanError as error:
+            outcome = failed(error, skill="task", refused=True)
+            if delegations.refuses(error):
+                outcome = replace(outcome, state=State.REJECTED)
+            return await self._begin(caller, incoming, replies=False, outcome=outcome)
+        task = await self.get(caller, str(task_id))
+        if incoming.attach is not None and not replayed:
+            await incoming.attach(task, 0)
+        return replace(task, replayed=replayed, metadata={**task.metadata, "replayed": replayed})
+
+    async def _once(self, caller: Caller, incoming: Incoming, work: Callable[[], Awaitable[A]]) -> A | Task:
+        """Do the work, unless this sender has had it done under this key; then show the task that it was."""
+        if incoming.idempotency_key is None:
+            return await work()
+        check_key(incoming.idempotency_key)
+        if (earlier := await self._find_earlier(caller, incoming)) is not None:
+            return earlier
+        try:
+            return await work()
+        except Conflict:
+            # Of two that come at once one loses: by the key, or because the other's answer was there first.
+            if (earlier := await self._find_earlier(caller, incoming)) is None:
+                raise
+            return earlier
+
+    async def _find_earlier(self, caller: Caller, incoming: Incoming) -> Task | None:
+        key = incoming.idempotency_key or ""
+        found = await self._turns.keys.find(caller.tenant, caller.subject, key)
+        if found is None:
+            return None
+        digest, task_id = found
+        if digest != self._digest(incoming):
+            raise IdempotencyConflict(key, task_id=str(task_id))
+        task = await self.get(caller, str(task_id))
+        if not task.resting and incoming.wait_s != 0:
+            task = await self._rested(caller, task, incoming.wait_s)
+        return replace(task, replayed=True, metadata={**task.metadata, "replayed": True})
+
+    async def _rested(self, caller: Caller, task: Task, within_s: float | None) -> Task:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s), aclosing(self.follow(caller, task, task.seq)) as happenings:
+                async for _ in happenings:
+                    pass
+        return await self.get(caller, str(task.id))
+
+    async def _waited(self, caller: Caller, incoming: Incoming, run: TurnRun | Task) -> Task:
+        if isinstance(run, Task):
+            if run.resting or incoming.wait_s == 0:
+                return run
+            rested = await self._rested(caller, run, incoming.wait_s)
+            told = {"replayed": run.replayed} if "replayed" in run.metadata else {}
+            return replace(rested, replayed=run.replayed, metadata={**rested.metadata, **told})
+        if incoming.wait_s == 0:
+            return await self._stored(caller, run)
+        moment_s = _MOMENT_S if incoming.wait_s is None else min(_MOMENT_S, incoming.wait_s)
+        if not await run.ended(moment_s):
+            await run.store()
+            await run.ended(None if incoming.wait_s is None else incoming.wait_s - moment_s)
+        task = await self._result(caller, run)
+        if task.state is State.QUEUED and run.work.done():  # it is tried again
+            return await self._rested(caller, task, incoming.wait_s)
+        return task
+
+    async def _begin(
+        self, caller: Caller, incoming: Incoming, *, replies: bool, outcome: Outcome | None = None
+    ) -> TurnRun | Task:
+        context_id = incoming.context_id or str(self._turns.new_id())
+        known = await self._check_thread(caller, incoming.context_id, incoming.message)
+        direct = outcome is not None or self._executor.is_direct(incoming.tool_call)
+        metadata = incoming.metadata or {}
+        if incoming.session_context and not known and incoming.tool_call is None and self._sessions is not None:
+            said = "\n".join(part["text"] for part in incoming.message["parts"] if part["kind"] == "text")
+            metadata = {**metadata, "session_context": await self._sessions.open(caller, said)}
+        now, message = datetime.now(UTC), _with_key(incoming)
+        task = Task(
+            tenant_id=caller.tenant,
+            id=self._turns.new_id(),
+            alias=incoming.alias,
+            context_id=context_id,
+            owner=caller.subject,
+            skill=incoming.skill,
+            state=State.IN_PROGRESS,
+            status_at=now,
+            message=None,
+            error=None,
+            slot=None,
+            history=[self._executor.keepable(message, incoming.tool_call)],
+            artifacts=[],
+            metadata=metadata,
+            caller=caller_json(caller),
+            seq=0,
+            attempt=1,
+            created_at=now,
+        )
+        if incoming.attach is not None:
+            await incoming.attach(task, 0)
+        claim = self._claim(caller, incoming)
+        turn = Turn(caller, message, incoming.tool_call, not known, replies, claim, outcome)
+        fifo_key = None if direct else _fifo_key(context_id)
+        if fifo_key is None or incoming.context_id is None:
+            lease = self._engine.lease(task.id, 1, fifo_key=fifo_key)
+            run = TurnRun(self._turns, task, turn, lease, stored=False)
+            self._engine.start(run)
+            return run
+        return await self._enqueue(task, turn, fifo_key)
+
+    async def _enqueue(self, task: Task, turn: Turn, fifo_key: str) -> TurnRun | Task:
+        """Store a turn of a conversation that others may be in; the run, unless it has to wait for another turn."""
+        since = monotonic()
+        task.state, task.attempt = State.QUEUED, 0
+        born = [*events.accepted(), events.status(State.VALIDATED, State.QUEUED)]
+        birth = turn_birth(task, list(born), worker=self._engine.owner, fifo_key=fifo_key, claim=turn.claim)
+        blocked = await self._engine.add_turn(birth)
+        task.seq = len(born)
+        self._engine.notifier.happened(task.id)
+        if blocked:
+            return task
+        lease = self._engine.lease(task.id, 1, since=since, fifo_key=fifo_key)
+        return self._run_stored(task, replace(turn, claim=None), lease)
+
+    def _run_stored(self, task: Task, turn: Turn, lease: Lease) -> TurnRun:
+        run = TurnRun(self._turns, task, turn, lease, stored=True)
+        if task.state is State.QUEUED:
+            run.opening = events.status(task.state, State.IN_PROGRESS, attempt=lease.attempt)
+            task.state = State.IN_PROGRESS
+            asyncio.get_running_loop().call_later(_MOMENT_S / 4, self._engine.begin, run)
+        self._engine.start(run)
+        return run
+
+    async def _resume(self, caller: Caller, incoming: Incoming) -> TurnRun | Task:
+        """Go on with a task that asked; an answer that it does not take is on record."""
+        try:
+            return await self._answer(caller, incoming)
+        except (Conflict, NotFound, InvalidInput) as error:
+            if self._refusals is not None:
+                await self._refusals.record(caller, incoming.task_ref or "", error)
+            raise
+
+    async def _answer(self, caller: Caller, incoming: Incoming) -> TurnRun | Task:
+        task = await self._find_waiting(caller, incoming)
+        if task.delegated and self._delegations is not None:
+            await self._delegations.answer(caller, task, incoming)
+            return await self.get(caller, str(task.id))
+        if task.state is not State.INPUT_REQUIRED:
+            raise TaskBusy(task.state.value)
+        message = self._executor.keepable(_with_key(incoming), incoming.tool_call)
+        await self._check_thread(caller, task.context_id, message)
+        slot = await self._settle_effect(task, message)
+        if incoming.attach is not None:
+            await incoming.attach(task, task.seq)
+        since = monotonic()
+        for to in (State.IN_PROGRESS, State.QUEUED):  # at once, unless other turns of the conversation come first
+            written = await self._engine.write(self._answer_step(caller, incoming, task, message, slot, to))
+            if written is not None:
+                task.seq, task.state, task.slot, task.message = written.seq, to, slot, None
+                task.history = [*task.history, message]
+                if written.blocked:
+                    return task
+                lease = self._engine.lease(task.id, written.attempt, since=since, fifo_key=_fifo_key(task.context_id))
+                turn = Turn(caller, _with_key(incoming), incoming.tool_call)
+                return self._run_stored(task, turn, lease)
+        raise TaskBusy(task.state.value)
+
+    async def _find_waiting(self, caller: Caller, incoming: Incoming) -> Task:
+        """Return the task that a message goes to, which has not ended and is as the sender saw it."""
+        task = await self._store.find(caller.tenant, incoming.task_ref or "")
+        if task is None:
+            raise TaskNotFound(incoming.task_ref or "")
+        if incoming.context_id is not None and incoming.context_id != task.context_id:
+            raise WrongContext.given(incoming.context_id)
+        if task.terminal:
+            raise TaskClosed(task.state.value)
+        if incoming.seen is not None and incoming.seen != task.seq:
+            raise TaskBusy(task.state.value)
+        return task
+
+    def _answer_step(
+        self, caller: Caller, incoming: Incoming, task: Task, message: Json, slot: Json | None, to: State
+    ) -> Step:
+        attempt = task.attempt + 1 if to is State.IN_PROGRESS else None
+        return Step(
+            tenant=task.tenant_id,
+            id=task.id,
+            events=[events.message(message), events.status(State.INPUT_REQUIRED, to, attempt=attempt)],
+            attempt=task.attempt,
+            slot=slot,
+            history=[message],
+            queue=Queue.LEASE,
+            worker=self._engine.owner,
+            fifo_key=_fifo_key(task.context_id),
+            head_only=to is State.IN_PROGRESS,
+            caller=caller_json(caller),
+            _claim=self._claim(caller, incoming),
+        )
+
+    async def _settle_effect(self, task: Task, message: Json) -> Json | None:
+        """Write an answer about an effect into the ledger; return the slot with which the turn goes on."""
+        slot = task.slot or {}
+        if "effect" not in slot:
+            return task.slot
+        content = kit.Content.model_validate({"parts": message["parts"]})
+        answer = kit.EffectAnswer.find(content, slot["effect"])
+        if answer is None:
+            raise InvalidInput.of(
+                "effect", f"must say whether the step was done: {{'step': {slot['effect']!r}, 'done': true or false}}"
+            )
+        if answer.done:
+            await self._effects.settle_by_hand(task.tenant_id, task.id, answer.step, answer.outcome)
+        else:
+            await self._effects.withdraw_by_hand(task.tenant_id, task.id, answer.step)
+        return {"restart": slot["restart"]}
+
+    async def _check_thread(self, caller: Caller, thread_id: str | None, message: Json) -> bool:
+        """Whether there is such a conversation; a message that it cannot take is refused."""
+        found = await self._threads.find(caller.tenant, thread_id) if thread_id is not None else None
+        expired, held = found or (False, 0)
+        if expired and thread_id is not None:
+            raise ThreadExpired(thread_id)
+        if held + len(orjson.dumps(message)) > self._thread_bytes:
+            raise StateTooLarge(limit_bytes=self._thread_bytes)
+        return found is not None
+
+    def _claim(self, caller: Caller, incoming: Incoming) -> KeyClaim | None:
+        key = incoming.idempotency_key
+        return KeyClaim(caller.subject, key, self._digest(incoming)) if key is not None else None
+
+    def _digest(self, incoming: Incoming) -> bytes:
+        """What was asked, but for secrets and the message's id: a client that repeats itself may make a new one."""
+        metadata: Json = incoming.message.get("metadata") or {}
+        asked = {
+            "parts": self._executor.keepable(incoming.message, incoming.tool_call)["parts"],
+            "metadata": {name: value for name, value in metadata.items() if name not in KEY_NAMES},
+            "context": incoming.context_id,
+            "task": incoming.task_ref or incoming.alias,
+        }
+        return digest_of(SEND_MESSAGE.name, asked)
+
+    async def _stored(self, caller: Caller, run: TurnRun) -> Task:
+        """The task as it was stored, for one who does not wait; the run goes on with its own."""
+        await run.store()
+        if run.task.resting or run.task.seq == run.stored_seq:
+            return replace(run.task)
+        return await self.get(caller, str(run.task.id))
+
+    async def _result(self, caller: Caller, run: TurnRun) -> Task:
+        if run.work.done() and not run.work.cancelled():
+            error = run.work.exception()
+            if error is not None:
+                raise error
+            if run.task.resting or run.reply is not None:
+                return replace(run.task, artifacts=run.task.once) if run.task.once else run.task
+        return await self.get(caller, str(run.task.id))
+
+
+def _fifo_key(context_id: str) -> str:
+    """The turns of one conversation run one after another."""
+    return f"context:{context_id}"
+
+
+def _rests(happening: LoggedEvent) -> bool:
+    return happening.body["kind"] == "status" and State(happening.body["to"]) not in (
+        State.REQUESTED,
+        State.VALIDATED,
+        State.QUEUED,
+        State.IN_PROGRESS,
+    )
+
+
+def _with_secrets(task: Task, happening: LoggedEvent) -> LoggedEvent:
+    """For one who follows a task where it runs: an artifact as it is shown this once."""
+    made: Json = happening.body.get("artifact") or {}
+    shown = next((one for one in task.once if one["id"] == made.get("id")), None)
+    return replace(happening, body={**happening.body, "artifact": shown}) if shown is not None else happening
+
+
+def _with_key(incoming: Incoming) -> Json:
+    """Whoever takes the task over finds the sender's idempotency key with the message."""
+    return incoming.message | {"key": incoming.idempotency_key} if incoming.idempotency_key else incoming.message
+
+
+async def _woken(signal: asyncio.Event, within_s: float | None) -> bool:
+    try:
+        async with asyncio.timeout(within_s):
+            return await signal.wait()
+    except TimeoutError:
+        return False
+
+
+def _tell_progress(task: Task, told: LoggedEvent | None) -> None:
+    """Let the message of a task at work be the last that it said of itself, as its followers heard it."""
+    if told is None or task.state is not State.IN_PROGRESS:
+        return
+    task.message = {
+        "id": f"{task.id}:{told.seq}",
+        "role": "agent",
+        "parts": [{"kind": "text", "text": told.body["text"]}],
+    }
+    if told.body.get("percent") is not None:
+        task.metadata = {**task.metadata, "percent": told.body["percent"]}

@@ -1,0 +1,161 @@
+"""Finding tasks, of every kind and by any of their names, and showing how they stand."""
+
+from uuid import UUID
+
+from dragoman.context import Caller
+from dragoman.errors import Conflict
+from dragoman.services.tasks import shapes as m
+from dragoman.services.tasks.errors import TaskNotFound
+from dragoman.services.tasks.history import attempts_of, steps_of
+from dragoman.services.tasks.lifecycle import State
+from dragoman.services.tasks.models import Json, Task
+from dragoman.services.tasks.store import TaskStore
+from dragoman.services.tasks.store_views import RunRow, TaskViewStore
+
+
+class TaskViews:
+    """What a tenant can see of its tasks."""
+
+    def __init__(self, tasks: TaskStore, views: TaskViewStore) -> None:
+        self._tasks = tasks
+        self._views = views
+
+    async def get(self, caller: Caller, ref: str) -> Task:
+        """A task of any kind.
+
+        Raises:
+            TaskNotFound: it does not exist, or is another tenant's.
+        """
+        task = await self._tasks.find(caller.tenant, ref)
+        if task is None:
+            raise TaskNotFound(ref)
+        return task
+
+    async def runs(self, caller: Caller, task: Task) -> list[RunRow]:
+        """Every run of the task that this is one of; none for a turn of a conversation."""
+        if not task.delegated:
+            return []
+        canonical = await self._views.find_canonical(caller.tenant, task.id)
+        return await self._views.runs(caller.tenant, canonical) if canonical is not None else []
+
+    async def found(self, caller: Caller, ref: str) -> tuple[RunRow | None, Task]:
+        """The latest run of a task, with its own; None beside a turn of a conversation."""
+        task = await self.get(caller, ref)
+        runs = await self.runs(caller, task)
+        return (runs[-1], runs[-1].task) if runs else (None, task)
+
+    async def latest(self, caller: Caller, ref: str) -> RunRow:
+        """The latest run of a task that was handed over.
+
+        Raises:
+            TaskNotFound: it does not exist, or is another tenant's.
+            Conflict: it was not handed over.
+        """
+        run, _ = await self.found(caller, ref)
+        if run is None:
+            raise Conflict("the task is a turn of a conversation, and was not handed over", reason="NOT_DELEGATED")
+        return run
+
+    async def waiting_for_effect(self, tenant: UUID, canonical: UUID, step: str) -> list[RunRow]:
+        """Return the latest run of a task, if it waits for a person to say what became of this step."""
+        runs = await self._views.runs(tenant, canonical)
+        if not runs or runs[-1].task.state is not State.INPUT_REQUIRED:
+            return []
+        slot: Json = runs[-1].task.slot or {}
+        value: Json = slot.get("value") or {}
+        asked: Json = value.get("details") or {}
+        return runs[-1:] if (asked.get("reason"), asked.get("step")) == ("EFFECT_UNKNOWN", step) else []
+
+    async def page(self, caller: Caller, given: m.ListTasks, limit: int, cursor: UUID | None) -> list[m.TaskSummary]:
+        """Tasks of every kind, newest first, one more than the limit when there are more."""
+        rows = await self._views.page(
+            caller.tenant,
+            limit,
+            after=cursor,
+            state=given.state.value if given.state else None,
+            action=given.action,
+            matter=given.matter,
+            actor=given.actor,
+            correlation_id=given.correlation_id,
+            error=given.error,
+            since=given.since,
+        )
+        return [
+            m.TaskSummary(
+                id=row["id"],
+                task_id=row["canonical_id"] or row["id"],
+                state=State(row["state"]),
+                action=row["action"],
+                actor=row["actor"],
+                matter=row["matter"],
+                correlation_id=row["correlation_id"],
+                attempt=max(row["attempt"], 1),
+                error=row["error"],
+                created_at=row["created_at"],
+                updated_at=row["status_at"],
+            )
+            for row in rows
+        ]
+
+    async def view(self, caller: Caller, ref: str) -> m.TaskView:
+        """How a task stands, and how it came there.
+
+        Raises:
+            TaskNotFound: it does not exist, or is another tenant's.
+        """
+        task = await self.get(caller, ref)
+        runs = await self.runs(caller, task)
+        if not runs:
+            rows = await self._views.steps(caller.tenant, [task.id])
+            return _conversation(task, steps_of((), rows, owner=task.owner))
+        rows = await self._views.steps(caller.tenant, [run.task.id for run in runs])
+        view = _view(runs[-1], first=runs[0])
+        steps, attempts = steps_of(runs, rows, owner="dragoman"), attempts_of(runs, rows)
+        return view.model_copy(update={"history": steps, "attempts": attempts})
+
+
+def _view(run: RunRow, *, first: RunRow) -> m.TaskView:
+    task = run.task
+    made = {artifact["id"]: artifact["parts"][0]["data"] for artifact in task.artifacts if artifact["parts"]}
+    queued_again = run.run > 1 and task.attempt == first.task.attempt
+    return m.TaskView(
+        task_id=run.canonical,
+        state=task.state,
+        attempt=task.attempt + 1 if queued_again else max(task.attempt, 1),
+        max_attempts=run.max_attempts,
+        run=run.run,
+        correlation_id=run.correlation_id,
+        action=run.action,
+        actor=run.actor,
+        matter=run.envelope["matter"],
+        resource=run.envelope["resource"],
+        deadline=run.deadline,
+        dry_run=run.dry_run,
+        created_at=first.task.created_at,
+        updated_at=task.status_at,
+        governance=run.governance,
+        waits_for=run.waits_for or [],
+        question=(task.slot or {}).get("value"),
+        error=task.error,
+        result=made.get("result"),
+        evidence=made.get("evidence", {}).get("evidence", []),
+    )
+
+
+def _conversation(task: Task, steps: list[m.Step]) -> m.TaskView:
+    """A task that is a turn of a conversation: the same shape, without what only an envelope says."""
+    parts = [part for artifact in task.artifacts for part in artifact["parts"]]
+    made = next((part["data"] for part in parts if part["kind"] == "data" and isinstance(part["data"], dict)), None)
+    return m.TaskView(
+        task_id=task.id,
+        state=task.state,
+        attempt=task.attempt,
+        max_attempts=task.attempt,
+        actor=task.owner,
+        created_at=task.created_at,
+        updated_at=task.status_at,
+        question=(task.slot or {}).get("value") if isinstance((task.slot or {}).get("value"), dict) else None,
+        error=task.error,
+        result=made,
+        history=steps,
+    )
