@@ -3,13 +3,23 @@ PYTHON ?= python3
 UV_VERSION := 0.13.7
 BIN := .venv/bin
 
-.PHONY: run test setup check sdk-suite bench lock fmt clean
+.PHONY: run test test-all chaos setup check sdk-suite bench lock fmt clean
 
 run: setup ## Set up, then serve with embedded PostgreSQL and Valkey
 	@$(BIN)/dragoman serve
 
-test: setup check ## Formatting, types, import contracts, all tests
-	@$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+CHECKED := .venv/check.log
+
+# The checks run beside the tests, which often wait; what they say comes last.
+test: setup ## Formatting, types, import contracts, and all tests but those of test-all
+	@$(MAKE) --no-print-directory check >$(CHECKED) 2>&1 & checks=$$!; \
+	$(PYTEST) -m "not external"; tested=$$?; \
+	wait $$checks; checked=$$?; cat $(CHECKED); \
+	test $$tested -eq 0 && test $$checked -eq 0
+
+test-all: setup ## The kits of others and the long runs, which `make test` leaves out
+	@$(PYTEST) -m external
 
 setup: .venv/.ready ## Make .venv and install what the lock file names
 
@@ -31,6 +41,11 @@ check: setup
 
 sdk-suite: setup ## What a new version of the official A2A SDK must pass
 	@$(BIN)/pytest -m sdk
+
+SEED ?= 7
+FAULTS ?= 300
+chaos: setup ## Random faults against an installation under load: make chaos SEED=7 FAULTS=300
+	@$(BIN)/python -m tests.chaos --seed $(SEED) --faults $(FAULTS) --keep /tmp/dragoman-chaos-$(SEED)
 
 bench: setup ## The figures, ratios side by side in one run
 	@$(BIN)/python -m bench

@@ -17,12 +17,12 @@ from dragoman.infra.ids import new_id
 from tests.harness import Server
 
 
-def database_url(server: Server, database: str = "dragoman") -> str:
-    """Of the embedded PostgreSQL, as its superuser."""
-    return f"postgresql://postgres@/{database}?host={server.data_dir / 'postgres'}"
+def database_url(server: Server, database: str | None = None) -> str:
+    """Of the server's PostgreSQL, as its superuser: its own database, or another."""
+    return re.sub(r"/\w+\?", f"/{database}?", server.database_url) if database else server.database_url
 
 
-def sql(server: Server, statement: str, *values: Any, database: str = "dragoman") -> list[asyncpg.Record]:
+def sql(server: Server, statement: str, *values: Any, database: str | None = None) -> list[asyncpg.Record]:
     """Run one statement behind the server's back."""
 
     async def run() -> list[asyncpg.Record]:

@@ -1,12 +1,19 @@
+import os
 import re
 from collections.abc import Iterator
 from typing import Any
 
+import hypothesis
 import pytest
 
-from tests.harness import Server
+from tests.harness import InProcess, Server
 
 pytest_plugins = ["pytester", "tests.requirements"]
+# As in a server, and before anybody imports gRPC: what it does between fork and exec spoils the programs we start.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"
+# No example has a deadline: how long one takes is up to what else the machine does.
+hypothesis.settings.register_profile("suite", deadline=None)
+hypothesis.settings.load_profile("suite")
 _MADE_UP = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -24,5 +31,5 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
     """One server for all tests that need nothing special of it; its limits are out of the way."""
-    with Server() as running:
+    with InProcess() as running:
         yield running

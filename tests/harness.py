@@ -1,5 +1,10 @@
-"""A real server for tests: its own process, its own PostgreSQL and Valkey, its own data directory."""
+"""Servers for tests, from the cheapest: `InProcess`, `Process`, `Server`.
 
+A test starts a process where processes are its subject: signals, crashes, several of them, what they use, how they end.
+It gives the process a PostgreSQL and a Valkey of its own (`Server`) where these are its subject too.
+"""
+
+import io
 import json
 import os
 import shutil
@@ -7,22 +12,31 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from unittest.mock import patch
 
 import httpx
 
+from dragoman.__main__ import main
 from dragoman.infra.auth.keyring import Keyring
 from dragoman.infra.auth.tokens import Grant, Issuer
+from dragoman.testing import make_database, own_database, running
 from tests.clusters import data_dir, lay_cluster
 
 DRAGOMAN = Path(sys.executable).with_name("dragoman")
 # Tests of limits set their own; all others must not run into one.
 GENEROUS = {"DRAGOMAN_LIMITS__IP_PER_MIN": "1000000", "DRAGOMAN_LIMITS__USER_PER_MIN": "1000000",
             "DRAGOMAN_LIMITS__TENANT_PER_MIN": "1000000"}  # fmt: skip
+
+
+# The environment and the output belong to one command at a time.
+_TYPING = threading.Lock()
 
 
 class Server:
@@ -49,6 +63,22 @@ class Server:
             "PYTHONPYCACHEPREFIX": str(Path(tempfile.gettempdir()) / "dgt-pycache"),
         }
         return clean | self._environment | {"DRAGOMAN_DATA_DIR": str(self.data_dir)}
+
+    @property
+    def database_url(self) -> str:
+        """Of its PostgreSQL, as the superuser where it is the embedded one."""
+        embedded = f"postgresql://postgres@/dragoman?host={self.data_dir / 'postgres'}"
+        return self._environment.get("DRAGOMAN_DATABASE_URL", embedded)
+
+    @property
+    def redis_url(self) -> str:
+        """Of its Valkey."""
+        return self._environment.get("DRAGOMAN_REDIS_URL", f"unix://{self.data_dir / 'valkey' / 'valkey.sock'}")
+
+    @property
+    def secrets_dir(self) -> Path:
+        """Where its keys are."""
+        return Path(self._environment.get("DRAGOMAN_SECRETS_DIR", self.data_dir / "secrets"))
 
     @property
     def pid(self) -> int:
@@ -104,18 +134,25 @@ class Server:
 
     def issuer(self) -> Issuer:
         """The server's own issuer."""
-        return Issuer(Keyring.open(self.data_dir / "secrets").issuer, audience="dragoman", ttl_s=3600)
+        return Issuer(Keyring.open(self.secrets_dir).issuer, audience="dragoman", ttl_s=3600)
 
     def cli(self, *arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        """Run a command against this server."""
+        """Run a command against this server, in this process: it is quicker than starting one, and ends the same."""
+        return type_command(arguments, self._client_environment(environment))
+
+    def shell(self, *arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a command against this server in a process of its own."""
         return subprocess.run(
             [str(DRAGOMAN), *arguments],
-            env=self.environment | {"DRAGOMAN_URL": self.url, "COLUMNS": "160"} | dict(environment or {}),
+            env=self._client_environment(environment),
             capture_output=True,
             text=True,
             timeout=60,
             check=False,
         )
+
+    def _client_environment(self, environment: Mapping[str, str] | None) -> dict[str, str]:
+        return self.environment | {"DRAGOMAN_URL": self.url, "COLUMNS": "160"} | dict(environment or {})
 
     def log_lines(self) -> list[dict[str, Any]]:
         """Everything that it has logged so far, as far as it is JSON."""
@@ -125,6 +162,9 @@ class Server:
         """Everything in its security stream, or what the request of this id has left there."""
         events = [json.loads(line) for line in (self.data_dir / "security.jsonl").read_text().splitlines()]
         return events if of is None else [event for event in events if event.get("request_id") == of]
+
+    def _abandon(self) -> None:
+        self.stop(signal.SIGKILL)
 
     def _answers(self) -> bool:
         try:
@@ -141,7 +181,7 @@ class Server:
         try:
             return self.start()
         except BaseException:
-            self.stop(signal.SIGKILL)
+            self._abandon()
             raise
 
     def __exit__(
@@ -150,6 +190,87 @@ class Server:
         self.stop()
         if not self._keep:
             shutil.rmtree(self.data_dir.parent, ignore_errors=True)
+
+
+class Process(Server):
+    """A process on the PostgreSQL and the Valkey of the test run; one that starts later `at` its place has its data."""
+
+    def start(self) -> Self:
+        """Start it and wait until it answers."""
+        note = self.data_dir.parent / "database.json"
+        if "DRAGOMAN_DATABASE_URL" not in self._environment:
+            if not note.exists():
+                note.write_text(json.dumps(make_database()))
+            self._environment |= json.loads(note.read_text())
+        self.data_dir.mkdir(mode=0o711, exist_ok=True)
+        return super().start()
+
+
+class InProcess(Server):
+    """The same server in a thread of this process, on a database of its own in the PostgreSQL of the test run."""
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        super().__init__(environment)
+        self._open = ExitStack()
+
+    def start(self) -> Self:
+        """Start it and wait until it answers."""
+        with ExitStack() as stack:
+            if "DRAGOMAN_DATABASE_URL" not in self._environment:
+                self._environment |= stack.enter_context(own_database())
+            # An agent or a worker of a test is found, and finds its variables, as in a process of its own.
+            for place in self.environment.get("PYTHONPATH", "").split(os.pathsep):
+                if place and place not in sys.path:
+                    sys.path.append(place)
+            for name, value in self._environment.items():
+                if not name.startswith("DRAGOMAN_") and name != "PYTHONPATH":
+                    stack.callback(_set_variable, name, os.environ.get(name))
+                    _set_variable(name, value)
+            ours = {name: value for name, value in self.environment.items() if name.startswith("DRAGOMAN_")}
+            self.url = stack.enter_context(running(ours)).url
+            self._open = stack.pop_all()
+        return self
+
+    @property
+    def pid(self) -> int:
+        """A test that asks for it is about processes."""
+        raise AssertionError("an in-process server has no process of its own; use Process or Server")
+
+    def stop(self, with_signal: signal.Signals = signal.SIGTERM, within_s: float = 20) -> int:  # noqa: ARG002
+        """End it as SIGTERM would."""
+        assert with_signal is signal.SIGTERM, "an in-process server cannot be killed; use Process or Server"
+        self._open.close()
+        return 0
+
+    def _abandon(self) -> None:
+        self._open.close()
+
+
+def type_command(arguments: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run the command line in this process, with this environment and nothing else in it; one at a time."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    with (
+        _TYPING,
+        patch.dict(os.environ, environment, clear=True),
+        patch.object(sys, "argv", [str(DRAGOMAN), *arguments]),
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
+        try:
+            main()
+            status: object = 0
+        except SystemExit as ended:
+            status = ended.code
+    assert isinstance(status, int), status
+    said = (stream.buffer.getvalue().decode() for stream in (out, err))
+    return subprocess.CompletedProcess([str(DRAGOMAN), *arguments], status, *said)
+
+
+def _set_variable(name: str, value: str | None) -> None:
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value
 
 
 def note_of(note: Path, pid: int) -> bool:

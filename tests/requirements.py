@@ -6,7 +6,7 @@ says what is shown and what is not; a run of a part of the suite says it in one 
 
 import re
 import textwrap
-from collections.abc import Collection, Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 
@@ -147,8 +147,9 @@ class Requirements:
             report.outcome, report.longrepr, report.result = "failed", "\n".join(wrong), []
         return report
 
-    def pytest_deselected(self) -> None:
-        self._deselected = True
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        # What only `make test-all` runs is no part of the suite that this table is about.
+        self._deselected |= any(item.get_closest_marker("external") is None for item in items)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         # With the item, so that they reach the process that reports from the one that ran it.

@@ -39,21 +39,22 @@ def status_of(server: Server, credential: str) -> int:
 
 
 def database_url(server: Server) -> str:
-    """The embedded database, as its superuser."""
-    return f"postgresql://postgres@/dragoman?host={server.data_dir / 'postgres'}"
+    """The server's database, as its superuser."""
+    return server.database_url
 
 
 def redis_url(server: Server) -> str:
-    """The embedded Valkey."""
-    return f"unix://{server.data_dir / 'valkey' / 'valkey.sock'}"
+    """The server's Valkey."""
+    return server.redis_url
 
 
 def beside(server: Server) -> dict[str, str]:
-    """For a second server on the same database, Valkey and keys."""
+    """For a second server on the same database, Valkey, keys and repositories."""
     return {
         "DRAGOMAN_DATABASE_URL": database_url(server),
         "DRAGOMAN_REDIS_URL": redis_url(server),
-        "DRAGOMAN_SECRETS_DIR": str(server.data_dir / "secrets"),
+        "DRAGOMAN_SECRETS_DIR": str(server.secrets_dir),
+        "DRAGOMAN_KNOWLEDGE__DIR": str(server.data_dir / "knowledge"),
     }
 
 

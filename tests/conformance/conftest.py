@@ -4,11 +4,11 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
-from tests.doors.a2a.conftest import _close_clients, _find_the_agent, served
+from tests.doors.a2a.conftest import _close_clients, served
 from tests.doors.rest.calling import new_tenant
 from tests.harness import Server
 
-__all__ = ["_close_clients", "_find_the_agent", "served"]
+__all__ = ["_close_clients", "served"]
 
 
 @pytest.fixture(scope="session")

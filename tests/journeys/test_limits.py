@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.infra.config import load_settings
 from tests.backstage import add_tenant, metrics, sql
-from tests.harness import Server, wait_for
+from tests.harness import InProcess, Server, wait_for
 
 IP, USER, TENANT, SKILL = 6, 8, 12, 3
 PROBES = ("/health", "/ready", "/metrics")
@@ -18,7 +18,7 @@ PROBES = ("/health", "/ready", "/metrics")
 @pytest.fixture(scope="module")
 def limited() -> Iterator[Server]:
     """Small quotas, so that a test can use them up."""
-    with Server(
+    with InProcess(
         {
             "DRAGOMAN_LIMITS__IP_PER_MIN": str(IP),
             "DRAGOMAN_LIMITS__USER_PER_MIN": str(USER),

@@ -60,24 +60,24 @@ def test_the_banner_has_an_address_and_a_token_that_work_and_commands_that_can_b
 @pytest.mark.req("GW-004", "GW-006")
 def test_from_a_tenant_of_ones_own_to_a_trail_that_an_auditor_can_check(fresh: Server, tmp_path: Path) -> None:
     _, token = banner_of(fresh)
-    made = fresh.cli(
+    made = fresh.shell(
         "tenant", "create", "--name", "Acme", "--slug", "acme", "--json", environment={"DRAGOMAN_TOKEN": token}
     )
-    admin = {"DRAGOMAN_TOKEN": fresh.cli("token", "--tenant", "acme", "--role", "org_admin").stdout.strip()}
+    admin = {"DRAGOMAN_TOKEN": fresh.shell("token", "--tenant", "acme", "--role", "org_admin").stdout.strip()}
 
     invite = ("user", "invite", "--email", "ada@example.com", "--name", "Ada", "--role", "viewer", "--json")
-    invited = json.loads(fresh.cli(*invite, environment=admin).stdout)
+    invited = json.loads(fresh.shell(*invite, environment=admin).stdout)
     accepted = json.loads(
-        fresh.cli("user", "accept", "--json", environment={"DRAGOMAN_TOKEN": invited["invitation"]}).stdout
+        fresh.shell("user", "accept", "--json", environment={"DRAGOMAN_TOKEN": invited["invitation"]}).stdout
     )
     ada = {"DRAGOMAN_TOKEN": accepted["token"]}
 
-    refused = fresh.cli("user", "invite", "--email", "bo@example.com", "--name", "Bo", environment=ada)
-    listed = json.loads(fresh.cli("audit", "list", "--json", environment=admin).stdout)["items"]
-    verified = fresh.cli("audit", "verify", environment=admin)
+    refused = fresh.shell("user", "invite", "--email", "bo@example.com", "--name", "Bo", environment=ada)
+    listed = json.loads(fresh.shell("audit", "list", "--json", environment=admin).stdout)["items"]
+    verified = fresh.shell("audit", "verify", environment=admin)
 
     assert (made.returncode, json.loads(made.stdout)["slug"]) == (0, "acme")
-    assert json.loads(fresh.cli("whoami", "--json", environment=ada).stdout)["roles"] == ["viewer"]
+    assert json.loads(fresh.shell("whoami", "--json", environment=ada).stdout)["roles"] == ["viewer"]
     assert refused.returncode == 4
     assert refused.stderr.startswith("UNAUTHORIZED")
     assert [(item["operation"], item["outcome"]) for item in listed] == [
@@ -88,8 +88,8 @@ def test_from_a_tenant_of_ones_own_to_a_trail_that_an_auditor_can_check(fresh: S
     assert (verified.returncode, verified.stdout[:2]) == (0, "OK")
 
     trail, verifier = tmp_path / "trail.jsonl", tmp_path / "verify_audit.py"
-    fresh.cli("audit", "export", str(trail), environment=admin)
-    verifier.write_text(fresh.cli("audit", "verifier").stdout)
+    fresh.shell("audit", "export", str(trail), environment=admin)
+    verifier.write_text(fresh.shell("audit", "verifier").stdout)
 
     assert standalone(verifier, trail).returncode == 0
     trail.write_text(trail.read_text().replace('"seq": 2', '"seq": 3', 1))
@@ -123,15 +123,15 @@ def test_ctrl_c_ends_it_and_the_next_start_has_everything_and_heeds_its_new_limi
     config = at.parent / "dragoman.toml"
     with Server(COMPILED, at=at) as first:
         kept = banner_of(first)[1]
-        first.cli("tenant", "create", "--name", "Acme", "--slug", "acme")
+        first.shell("tenant", "create", "--name", "Acme", "--slug", "acme")
         status = first.stop(signal.SIGINT)
 
     config.write_text("[limits]\nuser_per_min = 1\n")
     environment = {**COMPILED, "DRAGOMAN_CONFIG": str(config), "DRAGOMAN_LIMITS__USER_PER_MIN": ""}
     with Server(environment, at=at) as second:
-        shown = second.cli("tenant", "show", "acme", environment={"DRAGOMAN_TOKEN": kept})
+        shown = second.shell("tenant", "show", "acme", environment={"DRAGOMAN_TOKEN": kept})
         # Two more than one a minute, whenever the minute turns.
-        asked = [second.cli("whoami", "--json") for _ in range(3)]
+        asked = [second.shell("whoami", "--json") for _ in range(3)]
 
     limited = [(result.returncode, json.loads(result.stdout)["error"]) for result in asked if result.returncode]
     assert (status, shown.returncode) == (0, 0)

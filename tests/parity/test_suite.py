@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.parity import read_traces
 from dragoman.parity.doors import DOORS
-from tests.harness import DRAGOMAN, Server
+from tests.harness import DRAGOMAN, InProcess, Server
 
 # Every call of the shell is a process, and the suite makes dozens.
 PATIENCE_S = 300
@@ -19,7 +19,7 @@ PATIENCE_S = 300
 def server() -> Iterator[Server]:
     # What is compared are doors; a machine that stands still for seconds would add an attempt to some of them.
     settings = {"DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "1000000", "DRAGOMAN_TASKS__LEASE_S": "60"}
-    with Server(settings) as running:
+    with InProcess(settings) as running:
         yield running
 
 
@@ -36,6 +36,7 @@ def test_every_golden_trace_comes_to_the_same_on_every_door(server: Server) -> N
     done = parity(server, "--json")
 
     report = json.loads(done.stdout)
+    assert "findings" in report, done.stdout + done.stderr
     assert [one for one in report["findings"] if one["wrong"]] == []
     assert len(report["findings"]) == len(read_traces()) * len(DOORS)
     assert (report["equal"], done.returncode) == (True, 0)

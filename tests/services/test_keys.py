@@ -12,7 +12,7 @@ import pytest
 
 from dragoman.infra.auth.keyring import Keyring
 from dragoman.infra.auth.secrets import hash_secret, parse_api_key
-from tests.harness import Server
+from tests.harness import InProcess, Server
 from tests.tenants import beside, done, new_tenant, query, status_of
 
 
@@ -106,7 +106,7 @@ def test_a_repeated_create_makes_one_key_and_shows_its_secret_once(server: Serve
 @pytest.mark.req("GW-103")
 def test_a_revoked_key_is_refused_at_once_by_every_process(server: Server, admin: httpx.Client) -> None:
     key = make(admin)
-    with Server(beside(server)) as second:
+    with InProcess(beside(server)) as second:
         before = [status_of(process, key["secret"]) for process in (server, second)]
 
         ended = done(admin.delete(f"/api/keys/{key['id']}"))

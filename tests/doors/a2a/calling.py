@@ -3,6 +3,7 @@
 import json
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, ClassVar
 from uuid import uuid4
 
@@ -11,8 +12,9 @@ import httpx
 from tests.conformance.reading import SECRETS, read_result
 from tests.harness import Server
 
-# Webhooks of tests listen here; every other address of this machine stays out of bounds.
-CONFORMANCE = {"DRAGOMAN_AGENT": "agent:agent", "DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "1000000",
+EXAMPLE = str(Path(__file__).parents[3] / "examples" / "conformance")
+# Webhooks of tests listen on this machine; every other address of it stays out of bounds.
+CONFORMANCE = {"DRAGOMAN_AGENT": "agent:agent", "PYTHONPATH": EXAMPLE, "DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "1000000",
                "DRAGOMAN_OUTBOUND__ALLOW": "127.0.0.1", "CONFORMANCE_STAY_S": "0.8"}  # fmt: skip
 ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 

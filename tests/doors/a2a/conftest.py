@@ -6,17 +6,10 @@ import pytest
 
 from tests.doors.a2a.calling import A2A, CONFORMANCE
 from tests.doors.rest.calling import new_tenant
-from tests.harness import Server
+from tests.harness import InProcess, Process, Server
 
 # A server finds the agents of its tests as they find ours.
 TREE = os.pathsep.join(filter(None, [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH")]))
-EXAMPLE = str(Path(__file__).parents[3] / "examples" / "conformance")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _find_the_agent() -> None:
-    """A server that a test starts finds the agent where its author keeps it: on the path of Python."""
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [EXAMPLE, os.environ.get("PYTHONPATH")]))
 
 
 @pytest.fixture(autouse=True)
@@ -27,9 +20,9 @@ def _close_clients() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def served(_find_the_agent: None) -> Iterator[Server]:
+def served() -> Iterator[Server]:
     """A server with the conformance agent."""
-    with Server(CONFORMANCE) as running:
+    with InProcess(CONFORMANCE) as running:
         yield running
 
 
@@ -37,7 +30,7 @@ def served(_find_the_agent: None) -> Iterator[Server]:
 def heavy() -> Iterator[Server]:
     """A server with an agent that makes as much as it is asked for."""
     agent = {"DRAGOMAN_AGENT": "tests.doors.a2a.heavy_agent:agent", "DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "1000000"}
-    with Server(agent | {"PYTHONPATH": TREE}) as running:
+    with Process(agent | {"PYTHONPATH": TREE}) as running:
         yield running
 
 
@@ -56,5 +49,5 @@ def rival(served: Server) -> A2A:
 @pytest.fixture(scope="session")
 def served_plain() -> Iterator[Server]:
     """A server with nothing but what comes with it."""
-    with Server({"DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "1000000"}) as running:
+    with InProcess({"DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "1000000"}) as running:
         yield running

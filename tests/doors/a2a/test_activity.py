@@ -1,9 +1,6 @@
 """What a task was busy with stands in its log, and costs no write of its own."""
 
-import os
 from pathlib import Path
-
-import pytest
 
 from tests.backstage import sql
 from tests.doors.a2a.calling import A2A, CONFORMANCE, state, tool
@@ -13,9 +10,8 @@ from tests.tenants import beside
 EXPENSES = str(Path(__file__).parents[3] / "examples" / "expenses")
 
 
-def test_a_task_notes_that_it_waits_for_a_tool_and_goes_on(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([EXPENSES, *os.environ["PYTHONPATH"].split(os.pathsep)]))
-    with Server(CONFORMANCE | beside(served)) as expenses:
+def test_a_task_notes_that_it_waits_for_a_tool_and_goes_on(served: Server) -> None:
+    with Server(CONFORMANCE | beside(served) | {"PYTHONPATH": EXPENSES}) as expenses:
         task = A2A(expenses, keys_of=served).send(tool("may_claim", {"amount": 5}))
 
     assert state(task) == "COMPLETED"

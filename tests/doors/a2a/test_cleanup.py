@@ -7,7 +7,7 @@ import pytest
 
 from tests.backstage import metrics, sql
 from tests.doors.a2a.calling import A2A, CONFORMANCE, state, text, tool
-from tests.harness import Server, wait_for
+from tests.harness import InProcess, Server, wait_for
 from tests.tenants import new_tenant
 
 DAY = "now() - interval '1 day'"
@@ -15,9 +15,11 @@ CLEANED = 'dragoman_cleanup_removed_total{what="%s"}'
 
 
 @pytest.fixture(scope="module")
-def cleaning(_find_the_agent: None) -> Iterator[Server]:
+def cleaning() -> Iterator[Server]:
     """A server that cleans up every second, and keeps tasks for an hour."""
-    with Server(CONFORMANCE | {"DRAGOMAN_THREADS__CLEANUP_S": "1", "DRAGOMAN_TASKS__RETENTION_S": "3600"}) as running:
+    with InProcess(
+        CONFORMANCE | {"DRAGOMAN_THREADS__CLEANUP_S": "1", "DRAGOMAN_TASKS__RETENTION_S": "3600"}
+    ) as running:
         yield running
 
 

@@ -5,13 +5,16 @@ from typing import Any
 import pytest
 
 from dragoman import kit
+from dragoman.doors.a2a.negotiation import SESSION_EXTENSION
 from dragoman.kit.remote import PythonAdapter
+from tests.backstage import metrics
 from tests.doors.a2a.calling import A2A, text, tool
 from tests.doors.a2a.test_governance import NO_PICKLE, enact
 from tests.doors.a2a.tool_calls import by_message
 from tests.doors.rest.calling import new_tenant
 from tests.harness import Server
 
+ACTIVE = {"A2A-Extensions": SESSION_EXTENSION}
 FACTS = ("The demo is on Friday at noon", "The demo room is on the second floor")
 
 
@@ -84,8 +87,8 @@ def test_the_first_task_of_a_conversation_carries_what_matters(agent: A2A) -> No
     remember(agent, *FACTS)
     enact(by_message(agent), "no-pickle", NO_PICKLE, severity="block")
 
-    first = agent.send(text("What do you remember about the demo?"))
-    second = agent.send(text("What do you remember about the demo?", contextId=first["contextId"]))
+    first = agent.send(text("What do you remember about the demo?"), **ACTIVE)
+    second = agent.send(text("What do you remember about the demo?", contextId=first["contextId"]), **ACTIVE)
 
     given = first["metadata"]["session_context"]
     assert {one["content"] for one in given["memories"]} == set(FACTS)
@@ -93,12 +96,48 @@ def test_the_first_task_of_a_conversation_carries_what_matters(agent: A2A) -> No
     assert "session_context" not in second.get("metadata", {})
 
 
+@pytest.mark.req("A2A-ECO-2")
+def test_the_session_context_is_declared_and_is_for_clients_that_activate_it(agent: A2A) -> None:
+    remember(agent, *FACTS)
+    declared = agent.http.get("/.well-known/agent-card.json").json()["capabilities"]["extensions"]
+
+    without = agent.send(text("What do you remember about the demo?"))
+    on_plain_paths = agent.http.post("/tasks/send", json=_say("What do you remember about the demo?")).json()
+
+    assert SESSION_EXTENSION in [one["uri"] for one in declared]
+    assert "session_context" not in without.get("metadata", {})
+    assert {one["content"] for one in on_plain_paths["metadata"]["session_context"]["memories"]} == set(FACTS)
+
+
+@pytest.mark.req("A2A-ECO-2")
+def test_a_direct_tool_call_carries_no_session_context(agent: A2A) -> None:
+    remember(agent, *FACTS)
+    part = {"type": "data", "data": {"tool": "memory_list", "arguments": {}}}
+
+    called = agent.send(tool("memory_list"), **ACTIVE)
+    on_plain_paths = agent.http.post("/tasks/send", json={"message": {"role": "user", "parts": [part]}}).json()
+
+    assert "session_context" not in called.get("metadata", {})
+    assert "session_context" not in on_plain_paths["metadata"]
+
+
+def test_what_a_session_begins_with_goes_through_the_gate_and_is_measured(agent: A2A, served_plain: Server) -> None:
+    def measured() -> float:
+        counted = 'dragoman_operations_total{operation="governance.policies"'
+        return sum(value for sample, value in metrics(served_plain).items() if sample.startswith(counted))
+
+    before = measured()
+    agent.send(text("What do you remember about the demo?"), **ACTIVE)
+
+    assert measured() > before
+
+
 @pytest.mark.req("MKS-TEN-2")
 def test_what_a_conversation_begins_with_is_its_own_tenants(agent: A2A, served_plain: Server) -> None:
     remember(agent, *FACTS)
     stranger = A2A(served_plain, tenant=new_tenant(served_plain)["slug"])
 
-    task = stranger.send(text("What do you remember about the demo?"))
+    task = stranger.send(text("What do you remember about the demo?"), **ACTIVE)
 
     assert task["metadata"]["session_context"] == {"memories": [], "constraints": []}
 

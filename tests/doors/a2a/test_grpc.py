@@ -14,7 +14,7 @@ from tests.doors.a2a.calling import A2A, CONFORMANCE
 from tests.doors.a2a.grpc_calling import GrpcCaller, address_of, reason_of, refused, said
 from tests.doors.a2a.receiver import Receiver
 from tests.doors.rest.calling import data, new_tenant, org_admin
-from tests.harness import Server
+from tests.harness import InProcess, Server
 from tests.tenants import beside
 
 TOOLS = "urn:dragoman:a2a:tools:1"
@@ -36,7 +36,7 @@ def owner(served: Server, address: str) -> Iterator[GrpcCaller]:
 def strict(served: Server) -> Iterator[Server]:
     """Two messages a minute and tenant, and small ones."""
     tight = {"DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "2", "DRAGOMAN_MAX_BODY_BYTES": str(SMALL)}
-    with Server(CONFORMANCE | beside(served) | tight) as running:
+    with InProcess(CONFORMANCE | beside(served) | tight) as running:
         yield running
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.backstage import sql
 from tests.doors.a2a.calling import A2A, CONFORMANCE, error_of, state, text, tool
-from tests.harness import Server, data_dir
+from tests.harness import Process, Server, data_dir
 
 AT_ONCE = {"returnImmediately": True}
 EXTENSION = "urn:dragoman:a2a:idempotency:1"
@@ -38,7 +38,7 @@ def test_a_repeated_message_is_answered_with_the_same_task_and_says_so(a2a: A2A)
 
     again = response.json()["result"]["task"]
     assert response.headers["idempotency-replayed"] == "true"
-    assert again == {**first, "metadata": {**first["metadata"], "replayed": True}}
+    assert again == {**first, "metadata": {**first.get("metadata", {}), "replayed": True}}
 
 
 @pytest.mark.parametrize("name", ["idempotencyKey", "idempotency_key", "idempotency-key"])
@@ -87,7 +87,7 @@ def test_a_key_is_its_senders_alone(served: Server, a2a: A2A, rival: A2A) -> Non
 
     theirs = [rival.send(keyed(text("goodbye"), key)), A2A(served, user="another").send(keyed(text("goodbye"), key))]
 
-    assert all(task["id"] != mine["id"] and "replayed" not in task["metadata"] for task in theirs)
+    assert all(task["id"] != mine["id"] and "replayed" not in task.get("metadata", {}) for task in theirs)
 
 
 def test_many_who_send_at_once_under_one_key_get_one_task(served: Server) -> None:
@@ -98,7 +98,7 @@ def test_many_who_send_at_once_under_one_key_get_one_task(served: Server) -> Non
         sent = list(pool.map(lambda caller: caller.send(keyed(text("hello", contextId=context), key)), callers))
 
     assert {(task["id"], state(task)) for task in sent} == {(sent[0]["id"], "COMPLETED")}
-    assert sum("replayed" not in task["metadata"] for task in sent) == 1
+    assert sum("replayed" not in task.get("metadata", {}) for task in sent) == 1
     assert tasks_of(served, context) == 1
 
 
@@ -136,11 +136,11 @@ def test_a_repeated_stream_follows_the_first_task(a2a: A2A) -> None:
 def test_a_key_is_known_after_a_crash_and_its_task_is_finished() -> None:
     home, key = data_dir(), new_key()
     said = text("tck-long-running seconds=0.5", configuration=AT_ONCE)
-    first = Server(CONFORMANCE, at=home).start()
+    first = Process(CONFORMANCE, at=home).start()
     task = A2A(first).send(keyed(said, key))
     first.stop(signal.SIGKILL)
 
-    with Server(CONFORMANCE, at=home) as second:
+    with Process(CONFORMANCE, at=home) as second:
         again = A2A(second).send(keyed(text("tck-long-running seconds=0.5"), key))
 
     assert (again["id"], state(again)) == (task["id"], "COMPLETED")

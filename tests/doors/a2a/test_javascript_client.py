@@ -14,7 +14,7 @@ from tests.harness import Server
 SCRIPTS = Path(__file__).parent / "javascript"
 GRPC = ("@grpc/grpc-js@1.14.7", "@bufbuild/protobuf@2.17.0")
 BINDINGS = ["JSONRPC", "HTTP+JSON", "GRPC"]
-pytestmark = pytest.mark.sdk
+pytestmark = [pytest.mark.sdk, pytest.mark.external]
 
 
 def converse(script: str, sdk: str, *arguments: str) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.doors.a2a.calling import A2A, state, tool
-from tests.harness import DRAGOMAN, Server, wait_for
+from tests.harness import DRAGOMAN, Process, Server, wait_for
 from tests.services.knowledge.remotes import HeldRemote, Remote, item
 from tests.tenants import new_tenant
 
@@ -41,7 +41,7 @@ def words_of(task: dict[str, Any]) -> str:
 
 @pytest.mark.req("MKS-ST-2")
 def test_a_long_sync_is_at_work_with_progress_until_it_completes(held: HeldRemote) -> None:
-    with Server(IMPATIENT | held.environment) as server:
+    with Process(IMPATIENT | held.environment) as server:
         caller = A2A(server, tenant=new_tenant(server))
         wanted = {"remote": held.url}
 
@@ -70,7 +70,7 @@ def test_a_long_sync_is_at_work_with_progress_until_it_completes(held: HeldRemot
 
 @pytest.mark.timeout(180)
 def test_a_sync_outlives_its_server_and_the_command_line_follows_one_for_as_long_as_it_takes(held: HeldRemote) -> None:
-    first = Server(IMPATIENT | held.environment, keep=True)
+    first = Process(IMPATIENT | held.environment, keep=True)
     with first:
         caller = A2A(first)
         task = caller.send(tool("knowledge_sync", {"remote": held.url}, configuration={"returnImmediately": True}))
@@ -78,7 +78,7 @@ def test_a_sync_outlives_its_server_and_the_command_line_follows_one_for_as_long
         first.stop(signal.SIGKILL)
     held.go.set()
 
-    with Server(IMPATIENT | held.environment, at=first.data_dir) as second:
+    with Process(IMPATIENT | held.environment, at=first.data_dir) as second:
         caller = A2A(second)
         done = wait_for(lambda: _ended(caller.get(task["id"])), "the end of the sync", 60)
         assert state(done) == "COMPLETED"

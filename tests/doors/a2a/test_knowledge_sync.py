@@ -8,7 +8,7 @@ import pytest
 from tests.doors.a2a.calling import A2A
 from tests.doors.a2a.test_knowledge import by_message
 from tests.doors.rest.calling import new_tenant
-from tests.harness import Server
+from tests.harness import InProcess, Server
 from tests.services.knowledge.remotes import Remote, item
 
 
@@ -17,7 +17,7 @@ def reading() -> Iterator[Server]:
     """A server that may read repositories of this machine."""
     allowed = {"DRAGOMAN_KNOWLEDGE__ALLOW_FILE_REMOTES": "true", "DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "100000",
                "DRAGOMAN_OUTBOUND__ALLOW": "127.0.0.2"}  # fmt: skip
-    with Server(allowed) as running:
+    with InProcess(allowed) as running:
         yield running
 
 

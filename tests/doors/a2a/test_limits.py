@@ -5,7 +5,7 @@ import pytest
 from tests.backstage import metrics
 from tests.doors.a2a.calling import A2A, CONFORMANCE, state, text, tool
 from tests.doors.rest.calling import new_tenant
-from tests.harness import Server
+from tests.harness import InProcess, Server
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": text("hello")}
 
@@ -13,7 +13,7 @@ CALL = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": text("hell
 @pytest.fixture(scope="module")
 def strict() -> Iterator[Server]:
     """Five messages a minute and tenant."""
-    with Server(CONFORMANCE | {"DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "5"}) as running:
+    with InProcess(CONFORMANCE | {"DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "5"}) as running:
         yield running
 
 

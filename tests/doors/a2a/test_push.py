@@ -13,7 +13,7 @@ from tests.doors.a2a.older_schema import check as check_older
 from tests.doors.a2a.receiver import Receiver, Reply
 from tests.doors.a2a.schema import check
 from tests.doors.rest.calling import new_tenant
-from tests.harness import Server, data_dir, wait_for
+from tests.harness import InProcess, Process, Server, data_dir, wait_for
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
 
@@ -69,7 +69,7 @@ def test_a_receiver_that_refuses_is_given_up_until_it_is_named_again(served: Ser
 def test_a_receiver_that_is_away_is_given_up_in_the_end() -> None:
     with Receiver() as receiver:
         url = receiver.url
-    with Server(CONFORMANCE | {"DRAGOMAN_PUSH__MAX_ATTEMPTS": "2"}) as server:
+    with InProcess(CONFORMANCE | {"DRAGOMAN_PUSH__MAX_ATTEMPTS": "2"}) as server:
         task = A2A(server).send(text("tck-complete-task", configuration={"taskPushNotificationConfig": {"url": url}}))
 
         given_up = "SELECT reason FROM push_configs WHERE task_id = $1::uuid AND state = 'failed'"
@@ -297,12 +297,12 @@ def test_a_client_of_0_3_is_told_as_0_3_has_it(a2a: A2A) -> None:
 def test_what_a_killed_process_had_not_delivered_is_delivered_by_the_next() -> None:
     home = data_dir()
     with Receiver(Reply(), Reply(held=threading.Event())) as receiver:
-        first = Server(CONFORMANCE, at=home).start()
+        first = Process(CONFORMANCE, at=home).start()
         A2A(first).send(text("tck-complete-task", configuration=told_to(receiver)))
         before = [receiver.next(), receiver.next()]
         first.stop(signal.SIGKILL)
 
-        with Server(CONFORMANCE, at=home) as second:
+        with Process(CONFORMANCE, at=home) as second:
             # The lease of the dead: it would run out by itself.
             sql(second, "UPDATE push_configs SET due_at = now()")
             after = receiver.until("COMPLETED")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.doors.a2a.calling import A2A, text, tool
-from tests.harness import Server
+from tests.harness import InProcess, Server
 from tests.kit.web import Reply, Web, answer, drop
 
 OPEN = {"DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "1000000"}
@@ -40,7 +40,7 @@ def routed(web: Web) -> Iterator[Server]:
         "DRAGOMAN_LLM_BASE_URL": web.url,
         "DRAGOMAN_LLM_API_KEY": "key-of-the-model",
     }
-    with Server({**OPEN, **model}) as running:
+    with InProcess({**OPEN, **model}) as running:
         yield running
 
 
@@ -123,7 +123,7 @@ def test_where_the_model_is_of_no_use_the_caller_is_asked_and_can_pick(
 
 @pytest.fixture(scope="module")
 def modelless() -> Iterator[Server]:
-    with Server(OPEN) as running:
+    with InProcess(OPEN) as running:
         yield running
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.doors.a2a.calling import A2A, CONFORMANCE, SECRETS, sse
 from tests.doors.a2a.older_schema import MISSING, check, found
 from tests.doors.rest.calling import fresh, new_tenant, problem
-from tests.harness import Server
+from tests.harness import InProcess, Server
 
 JSON = {"content-type": "application/json"}
 ANY_JSON = st.recursive(
@@ -25,7 +25,7 @@ ANY_JSON = st.recursive(
 def strict() -> Iterator[Server]:
     """Few messages a minute and tenant, and little patience."""
     limits = {"DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "5", "DRAGOMAN_REQUEST_TIMEOUT_S": "4"}
-    with Server(CONFORMANCE | limits) as running:
+    with InProcess(CONFORMANCE | limits) as running:
         yield running
 
 

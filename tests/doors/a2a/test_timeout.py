@@ -7,7 +7,7 @@ import pytest
 
 from tests.backstage import sql
 from tests.doors.a2a.calling import A2A, CONFORMANCE, error_of, state, text
-from tests.harness import Server
+from tests.harness import InProcess, Server
 from tests.tenants import beside
 
 AT_ONCE = {"returnImmediately": True}
@@ -15,9 +15,9 @@ SHORT = CONFORMANCE | {"DRAGOMAN_TASKS__TIMEOUT_S": "1"}
 
 
 @pytest.fixture(scope="module")
-def hasty(_find_the_agent: None) -> Iterator[Server]:
+def hasty() -> Iterator[Server]:
     """A server where a turn has a second, and a request two."""
-    with Server(SHORT | {"DRAGOMAN_REQUEST_TIMEOUT_S": "2"}) as running:
+    with InProcess(SHORT | {"DRAGOMAN_REQUEST_TIMEOUT_S": "2"}) as running:
         yield running
 
 
@@ -59,7 +59,7 @@ def test_the_time_of_a_turn_runs_on_when_its_process_is_killed(hasty: Server) ->
 
 
 def test_a_blocking_send_is_answered_before_a_short_request_time_is_over(served: Server) -> None:
-    with Server(CONFORMANCE | beside(served) | {"DRAGOMAN_REQUEST_TIMEOUT_S": "1"}) as short:
+    with InProcess(CONFORMANCE | beside(served) | {"DRAGOMAN_REQUEST_TIMEOUT_S": "1"}) as short:
         caller = A2A(short, keys_of=served)
 
         task = caller.send(text("tck-cancel"))

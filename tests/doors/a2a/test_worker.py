@@ -6,13 +6,13 @@ import pytest
 
 from tests.backstage import metrics, sql
 from tests.doors.a2a.calling import A2A, CONFORMANCE, state, text, tool
-from tests.harness import Server, wait_for
+from tests.harness import Process, Server, wait_for
 
 
 @pytest.fixture(scope="module")
-def idle(_find_the_agent: None) -> Iterator[Server]:
+def idle() -> Iterator[Server]:
     """A server that takes over nothing."""
-    with Server(CONFORMANCE, "--no-worker") as running:
+    with Process(CONFORMANCE, "--no-worker") as running:
         yield running
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.doors.mcp.calling import Mcp
 from tests.doors.rest.calling import new_tenant
-from tests.harness import Server
+from tests.harness import InProcess, Server
 from tests.tenants import beside
 
 # A server finds the agents of its tests as they find ours.
@@ -18,7 +18,7 @@ EXAMPLE = str(Path(__file__).parents[3] / "examples" / "conformance")
 def spoken() -> Iterator[Server]:
     """A server with the conformance agent."""
     path = os.pathsep.join(filter(None, [EXAMPLE, os.environ.get("PYTHONPATH")]))
-    with Server({"DRAGOMAN_AGENT": "agent:agent", "PYTHONPATH": path}) as running:
+    with InProcess({"DRAGOMAN_AGENT": "agent:agent", "PYTHONPATH": path}) as running:
         yield running
 
 
@@ -26,7 +26,7 @@ def spoken() -> Iterator[Server]:
 def everything(spoken: Server) -> Iterator[Server]:
     """A server beside it, with an agent that has one of everything."""
     agent = {"DRAGOMAN_AGENT": "examples.everything.agent:agent", "PYTHONPATH": TREE}
-    with Server(beside(spoken) | agent) as running:
+    with InProcess(beside(spoken) | agent) as running:
         yield running
 
 

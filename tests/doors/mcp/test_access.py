@@ -7,7 +7,7 @@ import pytest
 
 from tests.backstage import exchange, locked
 from tests.doors.mcp.calling import ACCEPTS, MODERN, OLD, Mcp, read
-from tests.harness import Server, wait_for
+from tests.harness import InProcess, Server, wait_for
 from tests.issuers import ExternalIssuer
 from tests.tenants import beside
 
@@ -120,7 +120,7 @@ def test_another_media_type_is_refused(mcp: Mcp) -> None:
 @pytest.fixture(scope="module")
 def strict() -> Iterator[Server]:
     settings = {"LIMITS__USER_PER_MIN": "3", "MAX_BODY_BYTES": "2000", "REQUEST_TIMEOUT_S": "1"}
-    with Server({f"DRAGOMAN_{name}": value for name, value in settings.items()}) as running:
+    with InProcess({f"DRAGOMAN_{name}": value for name, value in settings.items()}) as running:
         first = Mcp(running, user="first")
         # The SDK comes with the first request, and that may take longer than a request may here.
         wait_for(lambda: first.post("tools/list").status_code == 200, "the door")
@@ -165,7 +165,7 @@ def test_a_body_over_the_cap_is_refused(strict: Server) -> None:
 
 
 def test_metadata_names_the_issuer_that_is_configured(spoken: Server) -> None:
-    with ExternalIssuer() as issuer, Server(beside(spoken) | issuer.settings) as running:
+    with ExternalIssuer() as issuer, InProcess(beside(spoken) | issuer.settings) as running:
         document = httpx.get(f"{running.url}{METADATA}/mcp").json()
 
     assert document["authorization_servers"] == [issuer.url]

@@ -42,6 +42,7 @@ VACUOUS = {
     "2025-11-25": {"server-sse-polling"},
     "2026-07-28": {"tasks-status-notifications"},
 }
+pytestmark = pytest.mark.external
 PASSED = {"2025-11-25": 32, "2026-07-28": 49}
 
 

@@ -11,6 +11,7 @@ from tests.doors.mcp.conftest import TREE
 from tests.doors.mcp.kits import INSPECTOR, installed
 from tests.harness import DRAGOMAN, Server
 
+pytestmark = pytest.mark.external
 Inspect = Callable[..., dict[str, Any]]
 
 

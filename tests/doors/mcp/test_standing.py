@@ -1,8 +1,10 @@
 """The stream of a session: what changes, in whichever process, and what was missed between two streams."""
 
+from typing import Any
+
 import pytest
 
-from tests.doors.mcp.calling import MODERN, OLDER, Mcp, Session, propose
+from tests.doors.mcp.calling import MODERN, OLDER, Line, Mcp, Session, propose
 from tests.harness import Server
 
 UPDATED, LISTED = "notifications/resources/updated", "notifications/resources/list_changed"
@@ -14,25 +16,36 @@ def accept(mcp: Mcp, item: str) -> None:
 
 def test_a_session_hears_of_what_it_follows_and_of_nothing_else(here: Mcp, there: Mcp, rival: Mcp) -> None:
     """It says so at one process, listens at another, and things change at either."""
-    one, two = propose(here), propose(here)
+    dropped, first, second = (propose(here) for _ in range(3))
     session = Session(here)
-    uris = [f"dragoman://knowledge/{item}" for item in (one, two)]
+    uris = {item: f"dragoman://knowledge/{item}" for item in (dropped, first, second)}
     with session.elsewhere(there).listen().begun() as line:
-        for uri in uris:
-            session.ask("resources/subscribe", {"uri": uri})
-        session.ask("resources/unsubscribe", {"uri": uris[0]})
+        session.ask("resources/subscribe", {"uri": uris[dropped]})
+        session.ask("resources/unsubscribe", {"uri": uris[dropped]})
+        for item in (first, second):
+            session.ask("resources/subscribe", {"uri": uris[item]})
         propose(rival)
-        accept(here, one)
-        accept(here, two)
-        heard = line.hear()
-        while heard["method"] == LISTED:
-            heard = line.hear()
+        accept(here, first)
+        # Whoever tells of what was followed last knows what was dropped before it.
+        heard = [hear_updated(line)]
+        accept(here, dropped)
+        accept(here, second)
+        heard.append(hear_updated(line))
         ended = session.end()
         after = line.rest()
 
-    assert (heard["method"], heard["params"]) == (UPDATED, {"uri": uris[1]})
+    assert heard == [{"uri": uris[first]}, {"uri": uris[second]}]
     assert ended == 204
-    assert not any(uris[0] in said for said in after)
+    assert not any(uris[dropped] in said for said in after)
+
+
+def hear_updated(line: Line) -> dict[str, Any]:
+    """What the next change of a resource is about."""
+    heard = line.hear()
+    while heard["method"] == LISTED:
+        heard = line.hear()
+    assert heard["method"] == UPDATED
+    return heard["params"]
 
 
 def test_what_changed_between_two_streams_is_told_by_the_second(here: Mcp, there: Mcp) -> None:

@@ -10,7 +10,7 @@ from dragoman.errors import Kind
 from dragoman.infra.edge import STATUS
 from tests.backstage import sql
 from tests.doors.rest.calling import data, fresh, new_tenant, org_admin, problem
-from tests.harness import Server
+from tests.harness import InProcess, Server
 from tests.rules.tree import text
 
 
@@ -122,7 +122,7 @@ def test_head_answers_like_get_without_a_body(admin: httpx.Client) -> None:
 @pytest.mark.req("GW-207")
 def test_an_unforeseen_failure_shows_a_request_id_and_nothing_else() -> None:
     """Our own database loses a table; what the log then says must not be in the answer."""
-    with Server() as broken, broken.admin() as admin:
+    with InProcess() as broken, broken.admin() as admin:
         data(admin.get("/api/keys"))
 
         sql(broken, "ALTER TABLE api_keys RENAME TO misplaced")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.doors.rest.calling import new_tenant
-from tests.harness import Server
+from tests.harness import InProcess, Server
 
 SCHEMATHESIS = Path(sys.executable).with_name("schemathesis")
 # The rules for names, addresses and times are stricter than a schema can say, and a time may be given in seconds.
@@ -16,22 +16,29 @@ LEFT_OUT = "positive_data_acceptance,negative_data_rejection"
 @pytest.fixture(scope="module")
 def prey() -> Iterator[Server]:
     """A server of their own: what is made up at random may suspend, revoke and delete."""
-    with Server({"DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "1000000"}) as running:
+    with InProcess({"DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "1000000"}) as running:
         yield running
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.req("GW-405", "GW-406")
-@pytest.mark.parametrize(("role", "phases"), [("super_admin", "coverage,fuzzing"), ("org_admin", "fuzzing")])
+@pytest.mark.parametrize(
+    ("role", "phases", "examples"),
+    [
+        pytest.param("super_admin", "fuzzing", 1, id="short"),
+        pytest.param("super_admin", "coverage,fuzzing", 10, marks=pytest.mark.external),
+        pytest.param("org_admin", "fuzzing", 10, marks=pytest.mark.external),
+    ],
+)
 def test_nothing_made_up_from_the_document_leads_out_of_the_document(
-    prey: Server, tmp_path: Path, role: str, phases: str
+    prey: Server, tmp_path: Path, role: str, phases: str, examples: int
 ) -> None:
     """No failure of ours, no status, header, type or shape that is not documented, no door open without credentials."""
     tenant = "demo" if role == "super_admin" else new_tenant(prey)["slug"]
     # One worker: CPython 3.11 loses count of its recursion when two threads parse source at once.
     said = subprocess.run(
         [
-            str(SCHEMATHESIS), "run", f"{prey.url}/openapi.json", "--phases", phases, "--max-examples", "10",
+            str(SCHEMATHESIS), "run", f"{prey.url}/openapi.json", "--phases", phases, "--max-examples", str(examples),
             "--header", f"Authorization: Bearer {prey.token(role=role, tenant=tenant, user='fuzzer')}",
             "--exclude-checks", LEFT_OUT, "--seed", "4711", "--generation-database", "none", "--workers", "1",
             "--no-color", "--no-shrink", "--request-timeout", "20",

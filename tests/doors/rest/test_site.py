@@ -14,7 +14,7 @@ from dragoman.doors.rest.openapi import build_openapi
 from dragoman.doors.rest.site import SITE_PATHS, Shown, Site
 from dragoman.infra.edge import AsgiScope, Receive, Send
 from dragoman.infra.telemetry import Health, Metrics
-from dragoman.services.delegation.profile import ProfileBook
+from dragoman.services.workers.profile import ProfileBook
 
 pytestmark = [pytest.mark.req("GW-405"), pytest.mark.anyio]
 DOCUMENT = build_openapi(BINDINGS, version="1.2.3", site=SITE_PATHS)

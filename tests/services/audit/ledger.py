@@ -25,7 +25,7 @@ VERIFIER = Path(chain.__file__)
 
 def database_url(server: Server) -> str:
     """Of the embedded PostgreSQL, as its superuser."""
-    return f"postgresql://postgres@/dragoman?host={server.data_dir / 'postgres'}"
+    return server.database_url
 
 
 def run_sql(server: Server, statement: str, *values: Any, role: str = "postgres") -> Sequence[Any]:

@@ -80,7 +80,7 @@ def test_a_repeated_write_leaves_the_one_record_of_the_first(ledger: Ledger) -> 
 def test_a_record_is_sealed_soon_after_it_is_written(ledger: Ledger) -> None:
     ledger.write()
 
-    wait_for(lambda: ledger.records()[0]["seq"] == 1, "the seal", within_s=3)
+    wait_for(lambda: ledger.records()[0]["seq"] == 1, "the seal")
     assert ledger.verify() | {"head": {}} == {
         "ok": True,
         "records": 1,

@@ -12,7 +12,7 @@ from tests.backstage import sql
 from tests.doors.rest.calling import data, problem
 from tests.harness import Server
 from tests.services.contracts.test_workflow import ended
-from tests.services.delegation.envelopes import envelope
+from tests.services.tasks.envelopes import envelope
 from tests.tenants import new_tenant
 
 ENTRIES = {

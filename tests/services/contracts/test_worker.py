@@ -16,6 +16,7 @@ from dragoman.context import Caller, PrincipalType, TenantId
 from dragoman.errors import Conflict, DragomanError
 from dragoman.infra.db import Database
 from dragoman.infra.ids import new_id
+from dragoman.kit import Effects
 from dragoman.services.contracts.documents import DocumentService, Made
 from dragoman.services.contracts.executing import Execution
 from dragoman.services.contracts.models import AddDocument, DocumentState, GetDocument, MediaType, VersionKind
@@ -23,16 +24,16 @@ from dragoman.services.contracts.ports import SignatureVerdict
 from dragoman.services.contracts.store import DocumentStore
 from dragoman.services.contracts.typesetting import Typesetter
 from dragoman.services.contracts.worker import DocumentsWorker
-from dragoman.services.delegation.envelope import Envelope
-from dragoman.services.delegation.workers import Assignment, Effects, Performed
 from dragoman.services.signatures.certificates import CertificateAuthority, Holder
 from dragoman.services.signatures.press import Mark, Press
 from dragoman.services.signatures.verification import verify
+from dragoman.services.tasks.actions.envelope import Envelope
+from dragoman.services.workers.protocol import Assignment, Performed
 from tests.backstage import database_url
 from tests.harness import Server
 from tests.services.contracts.keeping import pdf, upload
 from tests.services.contracts.test_drafting import NDA
-from tests.services.delegation.envelopes import envelope
+from tests.services.tasks.envelopes import envelope
 
 pytestmark = pytest.mark.anyio
 OURS = CertificateAuthority(ec.generate_private_key(ec.SECP256R1()))

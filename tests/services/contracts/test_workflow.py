@@ -17,7 +17,7 @@ from tests.doors.rest.calling import data, problem
 from tests.harness import Server, wait_for
 from tests.services.contracts.keeping import DOCX, PDF, add, content_of, docx, encoded, pdf
 from tests.services.contracts.test_drafting import NDA, SERVICES
-from tests.services.delegation.envelopes import envelope
+from tests.services.tasks.envelopes import envelope
 from tests.tenants import new_tenant
 
 ENDED = ("succeeded", "failed", "rejected", "cancelled", "dead_letter")

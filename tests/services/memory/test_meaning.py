@@ -5,7 +5,7 @@ import signal
 import httpx
 import pytest
 
-from tests.harness import Server, wait_for
+from tests.harness import Process, Server, wait_for
 from tests.services.memory.remembering import somebody
 from tests.tenants import query
 
@@ -27,7 +27,7 @@ def test_a_memory_is_found_by_its_meaning_without_a_common_word(server: Server) 
 
 @pytest.mark.timeout(180)
 def test_what_waits_for_its_vector_outlives_the_server_and_words_alone_are_said_in_health() -> None:
-    with Server({"DRAGOMAN_EMBEDDINGS": "off"}) as words:
+    with Process({"DRAGOMAN_EMBEDDINGS": "off"}) as words:
         ada = somebody(words, tenant="demo")
         with ada.http:
             ada.add("Ada drinks oolong every morning.")
@@ -37,6 +37,6 @@ def test_what_waits_for_its_vector_outlives_the_server_and_words_alone_are_said_
         assert health["dependencies"]["memory"]["detail"].startswith("words alone")
         words.stop(signal.SIGKILL)
 
-        with Server(at=words.data_dir) as again:
+        with Process(at=words.data_dir) as again:
             wait_for(lambda: query(again, "SELECT 1 FROM memory_vectors"), "the vector of what was added before")
             assert query(again, "SELECT 1 FROM memory_pending") == []

@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from tests.backstage import database_url, sql
-from tests.harness import Server, wait_for
+from tests.harness import InProcess, Process, Server, wait_for
 from tests.services.memory.embeddings_endpoint import Endpoint, serving
 from tests.services.memory.remembering import somebody
 from tests.tenants import query, redis_url
@@ -35,7 +35,7 @@ def _memory_health(server: Server) -> dict[str, str]:
 
 @pytest.mark.timeout(120)
 def test_an_endpoint_gives_the_meaning_and_another_model_takes_over_while_search_goes_on() -> None:
-    with serving() as endpoint, Server(_with(endpoint, "rigid"), keep=True) as first:
+    with serving() as endpoint, Process(_with(endpoint, "rigid"), keep=True) as first:
         ada = somebody(first, tenant="demo")
         with ada.http:
             oolong = ada.add("Oolong at nine.")
@@ -58,7 +58,7 @@ def test_an_endpoint_gives_the_meaning_and_another_model_takes_over_while_search
 
         endpoint.status = 200
         endpoint.letting.clear()
-        with Server(_with(endpoint, "nested"), at=first.data_dir) as second:
+        with Process(_with(endpoint, "nested"), at=first.data_dir) as second:
             ada = somebody(second, tenant="demo")
             with ada.http:
                 # No vector of the new model is there yet: the words answer, and vectors of the old one do not.
@@ -75,7 +75,7 @@ def test_an_endpoint_gives_the_meaning_and_another_model_takes_over_while_search
 
 @pytest.mark.timeout(120)
 def test_what_an_endpoint_refuses_waits_and_health_says_why() -> None:
-    with serving() as endpoint, Server(_with(endpoint, "nested")) as server:
+    with serving() as endpoint, InProcess(_with(endpoint, "nested")) as server:
         ada = somebody(server, tenant="demo")
         endpoint.status = 401
         with ada.http:
@@ -99,7 +99,7 @@ def test_a_database_that_refuses_pgvector_serves_words_alone_and_health_says_so(
         sql(server, statement, database="without_vectors")
     url = database_url(server, "without_vectors")
 
-    with Server({"DRAGOMAN_DATABASE_URL": url, "DRAGOMAN_REDIS_URL": redis_url(server)}) as plain:
+    with InProcess({"DRAGOMAN_DATABASE_URL": url, "DRAGOMAN_REDIS_URL": redis_url(server)}) as plain:
         ada = somebody(plain, tenant="demo")
         with ada.http:
             memory_id = ada.add("Ada drinks oolong.")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness import Server, wait_for
+from tests.harness import InProcess, Server, wait_for
 from tests.services.memory.remembering import Rememberer, somebody
 from tests.tenants import done, new_tenant, query
 
@@ -96,7 +96,7 @@ def test_a_rule_on_actions_refuses_every_promotion(ada: Rememberer) -> None:
 @pytest.fixture(scope="module")
 def promoting() -> Iterator[Server]:
     """A server on which memories go up by themselves."""
-    with Server({"DRAGOMAN_MEMORY__AUTO_PROMOTE": "true", "DRAGOMAN_EMBEDDINGS": "off"}) as running:
+    with InProcess({"DRAGOMAN_MEMORY__AUTO_PROMOTE": "true", "DRAGOMAN_EMBEDDINGS": "off"}) as running:
         yield running
 
 

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from dragoman.errors import UpstreamUnavailable
 from dragoman.services.signatures.errors import ProviderRefused
 from tests.backstage import sql
-from tests.harness import Server, wait_for
+from tests.harness import InProcess, Server, wait_for
 from tests.services.signatures.remote_providers import (
     ACCOUNT,
     TOKEN,
@@ -75,7 +75,7 @@ class Account:
 @pytest.fixture(scope="module")
 def outgoing() -> Iterator[Server]:
     """A server that may reach the providers of this machine."""
-    with Server(OUTSIDE) as running:
+    with InProcess(OUTSIDE) as running:
         yield running
 
 

@@ -9,9 +9,9 @@ import httpx
 import pytest
 import typst
 
-from tests.harness import Server, wait_for
-from tests.services.delegation.envelopes import envelope
+from tests.harness import Process, Server, wait_for
 from tests.services.signatures.remote_providers import TOKEN, DocumensoServer, serving
+from tests.services.tasks.envelopes import envelope
 from tests.tenants import done
 
 Json = dict[str, Any]
@@ -22,7 +22,7 @@ SIGNERS = [{"name": "Ada", "email": "ada@example.com"}]
 @pytest.fixture(scope="module")
 def outgoing() -> Iterator[Server]:
     """A server that may reach the providers of this machine, and may be killed."""
-    with Server({"DRAGOMAN_OUTBOUND__ALLOW": "127.0.0.1"}) as running:
+    with Process({"DRAGOMAN_OUTBOUND__ALLOW": "127.0.0.1"}) as running:
         yield running
 
 

@@ -18,8 +18,8 @@ from dragoman.infra.auth.keyring import Keyring
 from dragoman.infra.config import load_settings
 from dragoman.infra.db import CORE_ROLE, Database
 from dragoman.operations import Handlers
-from dragoman.services.delegation.envelope import Envelope
-from dragoman.services.delegation.workers import Assignment, Performed
+from dragoman.services.tasks.actions.envelope import Envelope
+from dragoman.services.workers.protocol import Assignment, Performed
 from tests.backstage import database_url, sql
 from tests.harness import Server
 from tests.tenants import done, new_tenant

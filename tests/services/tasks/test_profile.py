@@ -11,7 +11,7 @@ from tests.doors.a2a.calling import A2A, tool
 from tests.doors.mcp.calling import Mcp, read
 from tests.doors.rest.calling import data, problem
 from tests.harness import Server
-from tests.services.delegation.envelopes import envelope
+from tests.services.tasks.envelopes import envelope
 
 PATH, EXTENSION = "/.well-known/contracts-profile.json", "urn:dragoman:contracts-profile:1"
 UNSUPPORTED = "PROFILE_VERSION_UNSUPPORTED"

@@ -10,10 +10,10 @@ import pytest
 
 from tests.backstage import add_tenant, sql
 from tests.doors.rest.calling import data
-from tests.harness import Server, wait_for
+from tests.harness import InProcess, Server, wait_for
 from tests.services.approvals.asking import Office, accept_policy, decide
-from tests.services.delegation.conftest import with_workers
-from tests.services.delegation.envelopes import envelope
+from tests.services.tasks.conftest import with_workers
+from tests.services.tasks.envelopes import envelope
 from tests.tenants import beside
 
 MANY = 30
@@ -23,8 +23,7 @@ MANY = 30
 def offices(counting: Server, outside: Path) -> Iterator[tuple[Office, Office]]:
     """One tenant, at two servers."""
     slug = add_tenant(counting)
-    knowledge = {"DRAGOMAN_KNOWLEDGE__DIR": str(counting.data_dir / "knowledge")}
-    with Server(with_workers(outside) | beside(counting) | knowledge) as second:
+    with InProcess(with_workers(outside) | beside(counting)) as second:
         opened = Office(counting, slug), Office(second, slug, issuer=counting)
         yield opened
         for one in opened:

@@ -11,8 +11,8 @@ from pydantic import Field
 from dragoman.context import report_progress
 from dragoman.errors import Conflict, UpstreamUnavailable
 from dragoman.operations import Input
-from dragoman.services.delegation.errors import InputNeeded
-from dragoman.services.delegation.workers import Assignment, Capability, Performed
+from dragoman.services.tasks.actions.errors import InputNeeded
+from dragoman.services.workers.protocol import Assignment, Capability, Performed
 
 # Each effect is a file that is opened to be appended to: one line for each time it was done.
 OUTSIDE: Final = "COUNTING_DIR"

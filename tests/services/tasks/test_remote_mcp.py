@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from tests.doors.rest.calling import data, new_tenant
-from tests.harness import Server, wait_for
+from tests.harness import InProcess, Server, wait_for
 from tests.kit.web import free_port
-from tests.services.delegation.envelopes import ended, envelope, submit
+from tests.services.tasks.envelopes import ended, envelope, submit
 
 PROGRAM = str(Path(__file__).with_name("mcp_worker.py"))
 ACTIONS = ["form.fill", "form.break", "form.die", "form.die_once", "form.unknown"]
@@ -39,7 +39,7 @@ def answers(port: int) -> bool:
 def home() -> Iterator[Server]:
     # A server that comes back under load takes its time; the task has more attempts than that takes.
     patient = {"DRAGOMAN_TASKS__MAX_ATTEMPTS": "20", "DRAGOMAN_TASKS__RETRY_MAX_S": "1"}
-    with Server({"DRAGOMAN_OUTBOUND__ALLOW": "127.0.0.1", **patient}) as running:
+    with InProcess({"DRAGOMAN_OUTBOUND__ALLOW": "127.0.0.1", **patient}) as running:
         yield running
 
 

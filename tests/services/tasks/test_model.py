@@ -22,30 +22,29 @@ from dragoman.infra.ids import new_id
 from dragoman.infra.telemetry import Metrics
 from dragoman.services.audit.store import AuditStore
 from dragoman.services.audit.trail import AuditTrail
-from dragoman.services.delegation import models as m
-from dragoman.services.delegation.attempts import Bench
-from dragoman.services.delegation.coordinator import Coordinator, Post
-from dragoman.services.delegation.effects import Ledger
-from dragoman.services.delegation.errors import InputNeeded
-from dragoman.services.delegation.ports import Judgment, Phase, Route
-from dragoman.services.delegation.retries import Patience
-from dragoman.services.delegation.service import DelegationService
-from dragoman.services.delegation.steering import Steering
-from dragoman.services.delegation.store import DelegationStore
-from dragoman.services.delegation.store_effects import EffectStore
-from dragoman.services.delegation.store_read import TaskViews
-from dragoman.services.delegation.submission import Entrance
-from dragoman.services.delegation.workers import Assignment, Capability, Performed
-from dragoman.services.tasks.hub import Hub
+from dragoman.services.tasks import shapes as m
+from dragoman.services.tasks.actions.attempt import ActionDependencies, ActionLane
+from dragoman.services.tasks.actions.errors import InputNeeded
+from dragoman.services.tasks.actions.ports import Judgment, Phase, Route
+from dragoman.services.tasks.actions.service import DelegationService
+from dragoman.services.tasks.actions.submission import Submissions
+from dragoman.services.tasks.control import TaskControl
+from dragoman.services.tasks.engine.effects import Ledger
+from dragoman.services.tasks.engine.engine import Engine
+from dragoman.services.tasks.engine.notifier import TaskNotifier
+from dragoman.services.tasks.engine.retries import RetryPolicy
+from dragoman.services.tasks.engine.store import EngineStore, Keeping
+from dragoman.services.tasks.engine.store_effects import EffectStore
 from dragoman.services.tasks.lifecycle import TERMINAL, TRANSITIONS, State
-from dragoman.services.tasks.store import CoreStore, Keeping, TaskStore
-from dragoman.services.tasks.writer import TaskWriter
-from tests.services.delegation.crew import Anything, caller_of
-from tests.services.delegation.envelopes import envelope
+from dragoman.services.tasks.store import TaskStore
+from dragoman.services.tasks.store_views import TaskViewStore
+from dragoman.services.workers.protocol import Assignment, Capability, Performed
+from tests.services.tasks.crew import Anything, caller_of
+from tests.services.tasks.envelopes import envelope
 
 T = TypeVar("T")
 METRICS = Metrics()
-# In the suite a few; by hand hundreds: LIFECYCLE_EXAMPLES=400 pytest tests/services/delegation/test_model.py
+# In the suite a few; by hand hundreds: LIFECYCLE_EXAMPLES=400 pytest tests/services/tasks/test_model.py
 EXAMPLES = int(os.environ.get("LIFECYCLE_EXAMPLES", "12"))
 APPROVAL = "01890a5d-ac96-774b-bcce-b302099a8057"
 OUTCOMES = {
@@ -146,21 +145,42 @@ class Lifecycle(RuleBasedStateMachine):
             await self._sql.set_type_codec(kind, encoder=str, decoder=json.loads, schema="pg_catalog")
         self.puppet = Puppet()
         self.deciding = deciding = Deciding(self.puppet)
-        keeping, hub, patience = Keeping(lease=timedelta(hours=1)), Hub(), Patience(3, 0.001, 0.001)
+        retries = RetryPolicy(3, 0.001, 0.001)
         trail = AuditTrail(AuditStore(core_db), core_db, mac_key=b"k" * 32, new_id=new_id, wake=lambda: None)
-        store, effects = DelegationStore(core_db, trail, lease=keeping.lease), EffectStore(core_db)
-        core = CoreStore(core_db, keeping)
-        bench = Bench(deciding, deciding, Ledger(effects), trail, patience, new_id)
+        store, effects = EngineStore(core_db, trail, Keeping(lease=timedelta(hours=1))), EffectStore(core_db)
         self._worker = new_id()
-        post = Post(self._worker, core, TaskWriter(core), hub, METRICS.tasks)
-        self.coordinator = Coordinator(bench, store, post, beat_s=0.02)
-        entrance = Entrance(deciding, deciding, deciding, trail, patience, new_id)
-        self.service = DelegationService(
-            entrance, store, views=TaskViews(db), tasks=TaskStore(db), coordinator=self.coordinator, hub=hub
+        self.engine = engine = Engine(
+            store, TaskNotifier(), METRICS.tasks, owner=self._worker, heartbeat_s=0.02, begin_s=0
         )
-        self.steering = Steering(entrance, store, effects, self.service.finder, coordinator=self.coordinator, hub=hub)
+        engine.serve(
+            ActionLane(engine, ActionDependencies(deciding, deciding, Ledger(effects), trail, retries, new_id))
+        )
+        views = TaskViewStore(db)
+        submissions = Submissions(
+            engine,
+            views,
+            registry=deciding,
+            governance=deciding,
+            documents=deciding,
+            trail=trail,
+            retries=retries,
+            new_id=new_id,
+        )
+        self.service = DelegationService(submissions, engine, store, views=views, tasks=TaskStore(db))
+        self.control = TaskControl(
+            engine,
+            store,
+            effects,
+            self.service.views,
+            db=core_db,
+            registry=deciding,
+            governance=deciding,
+            trail=trail,
+            retries=retries,
+            new_id=new_id,
+        )
         self.caller = caller_of(subject="admin")
-        self._jobs = [asyncio.create_task(self.coordinator.run()), asyncio.create_task(self.coordinator.beat())]
+        self._jobs = [asyncio.create_task(engine.claim_forever()), asyncio.create_task(engine.renew_forever())]
 
     def teardown(self) -> None:
         """Let go of everything."""
@@ -172,7 +192,7 @@ class Lifecycle(RuleBasedStateMachine):
             for word in self.puppet.late.values():
                 word.cancel()
             await asyncio.gather(*self._jobs, return_exceptions=True)
-            await self.coordinator.stop()
+            await self.engine.stop()
             await self._sql.execute("DELETE FROM task_queue")  # else the next example takes over what this one leaves
             await self._sql.close()
             for db in self._dbs:
@@ -194,7 +214,7 @@ class Lifecycle(RuleBasedStateMachine):
                 left = [row for row in rows if row["state"] == "queued" or row["worker"] not in (None, self._worker)]
                 if held == set(self.puppet.waiting) and not left:
                     return rows
-                self.coordinator.poke()
+                self.engine.poke()
                 await asyncio.sleep(0.005)
 
         return self._do(settled())
@@ -251,27 +271,27 @@ class Lifecycle(RuleBasedStateMachine):
         """Somebody ends it."""
         self.puppet.deaf = deaf
         if ref := self._pick(place):
-            self._try(self.steering.cancel(self.caller, m.CancelTask(task_id=ref, reason=None)))
+            self._try(self.control.cancel(self.caller, m.CancelTask(task_id=ref, reason=None)))
 
     @rule(place=st.integers(0, 20))
     def retry(self, place: int) -> None:
         """Somebody tries it again."""
         if ref := self._pick(place):
-            self._try(self.steering.retry(self.caller, m.RetryTask(task_id=ref, reason=None)))
+            self._try(self.control.retry(self.caller, m.RetryTask(task_id=ref, reason=None)))
 
     @rule(place=st.integers(0, 20))
     def answer(self, place: int) -> None:
         """Somebody answers what it asked."""
         if ref := self._pick(place):
             said = m.ProvideInput(task_id=ref, input={"answer": "red"}, effect=None)
-            self._try(self.steering.provide_input(self.caller, said))
+            self._try(self.control.provide_input(self.caller, said))
 
     @rule(place=st.integers(0, 20), to=st.sampled_from(State))
     def transition(self, place: int, to: State) -> None:
         """Somebody moves it by hand."""
         if ref := self._pick(place):
             wanted = m.TransitionTask(task_id=ref, to=to, reason=None, result=None)
-            self._try(self.steering.transition(self.caller, wanted))
+            self._try(self.control.transition(self.caller, wanted))
 
     @rule()
     def decide(self) -> None:
@@ -298,7 +318,7 @@ class Lifecycle(RuleBasedStateMachine):
             attempts = [body["attempt"] for body in steps if body["to"] == "in_progress" and "attempt" in body]
             assert attempts == sorted(set(attempts))
             assert attempts[-1:] in ([], [row["attempt"]])
-            assert row["queued"] is (State(row["state"]) not in TERMINAL)
+            assert row["queued"] is (State(row["state"]) not in TERMINAL | {State.INPUT_REQUIRED})
             assert row["attempt"] >= self._attempts.get(row["id"], 0)
             self._attempts[row["id"]] = row["attempt"]
             if State(row["state"]) in TERMINAL:

@@ -10,15 +10,21 @@ import asyncpg
 import pytest
 
 from dragoman.infra.db import CORE_ROLE, Database
-from dragoman.services.delegation.effects import Ledger, TaskEffects
-from dragoman.services.delegation.errors import EffectUnknown
-from dragoman.services.delegation.store_effects import EffectStore
+from dragoman.infra.db.signals import PRESENCE
+from dragoman.kit import AttemptFenced, EffectUnknown
+from dragoman.services.tasks.engine.effects import Ledger, TaskEffects
+from dragoman.services.tasks.engine.leases import Lease
+from dragoman.services.tasks.engine.store_effects import EffectStore
+from dragoman.services.tasks.errors import EffectBusy
 
 pytestmark = pytest.mark.anyio
-TENANT = uuid4()
+TENANT, OWNER = uuid4(), uuid4()
 RUNNING = """
 INSERT INTO tasks (tenant_id, id, context_id, owner, skill, state, metadata, caller, seq, attempt)
 VALUES ($1, $2, 'c', 'ada', 'task', 'in_progress', '{}', '{}', 1, 1)"""
+LEASED = """
+INSERT INTO task_queue (task_id, tenant_id, lane, worker, lease_until, attempt)
+VALUES ($2, $1, 'action', $3, now() + interval '1 hour', 1)"""
 BLOCKED = "FROM pg_locks WHERE NOT granted AND relation = 'effects'::regclass"
 
 
@@ -34,7 +40,7 @@ async def sql(url: str) -> AsyncIterator[asyncpg.Connection]:
 async def ledger(url: str) -> AsyncIterator[Ledger]:
     """The ledger of one process."""
     db = Database(url, role=CORE_ROLE, size=4)
-    made = Ledger(EffectStore(db), rest_s=0.01)
+    made = Ledger(EffectStore(db), backoff_s=0.01)
     yield made
     await made.close()
     await db.stop()
@@ -52,7 +58,7 @@ class Sender:
 
     async def attempt(self, number: int) -> dict[str, Any]:
         """One attempt at sending."""
-        effects = TaskEffects(self._ledger, TENANT, self.task_id, self.task_id, number)
+        effects = TaskEffects(self._ledger, Lease(self.task_id, OWNER, number), TENANT, self.task_id, 60)
         return await effects.once("send", {"to": "ada"}, self._send)
 
     async def _send(self, key: str) -> dict[str, Any]:
@@ -67,6 +73,7 @@ async def sender(ledger: Ledger, sql: asyncpg.Connection) -> Sender:
     """Of a task that is in its first attempt."""
     task_id = uuid4()
     await sql.execute(RUNNING, TENANT, task_id)
+    await sql.execute(LEASED, TENANT, task_id, OWNER)
     return Sender(ledger, task_id)
 
 
@@ -95,7 +102,7 @@ async def waits_for_the_book(sql: asyncpg.Connection) -> None:
 async def next_attempt(sql: asyncpg.Connection, sender: Sender, ledger: Ledger) -> dict[str, Any]:
     """What a second attempt gets."""
     await ledger.close()
-    await sql.execute("UPDATE tasks SET attempt = 2 WHERE tenant_id = $1 AND id = $2", TENANT, sender.task_id)
+    await sql.execute("UPDATE task_queue SET attempt = 2 WHERE task_id = $1", sender.task_id)
     return await sender.attempt(2)
 
 
@@ -154,3 +161,39 @@ async def test_an_outcome_is_written_once_the_database_is_back(
     assert (await work)["key"]
     assert (await next_attempt(sql, sender, ledger)) == await work
     assert sender.sent == 1
+
+
+async def test_nobody_is_asked_while_the_earlier_attempt_may_still_act(
+    sender: Sender, sql: asyncpg.Connection, ledger: Ledger
+) -> None:
+    """Its process is there, its time is not over, and it has not said that it stopped: it may only be suspended."""
+    await sql.execute(PRESENCE, str(OWNER))
+    work = asyncio.create_task(sender.attempt(1))
+    await sender.begun.wait()
+
+    with pytest.raises(EffectBusy):
+        await next_attempt(sql, sender, ledger)
+    sender.may_end.set()
+    first = await work
+
+    assert await sender.attempt(2) == first
+    assert sender.sent == 1
+
+
+async def test_the_other_side_is_asked_once_the_process_of_the_earlier_attempt_is_gone(
+    sender: Sender, sql: asyncpg.Connection, ledger: Ledger
+) -> None:
+    work = asyncio.create_task(sender.attempt(1))
+    await sender.begun.wait()
+
+    with pytest.raises(EffectUnknown):
+        await next_attempt(sql, sender, ledger)
+    await stopped(work)
+
+
+async def test_an_attempt_that_lost_its_task_has_no_effect(sender: Sender, sql: asyncpg.Connection) -> None:
+    await sql.execute("UPDATE task_queue SET attempt = 2 WHERE task_id = $1", sender.task_id)
+
+    with pytest.raises(AttemptFenced):
+        await sender.attempt(1)
+    assert sender.sent == 0

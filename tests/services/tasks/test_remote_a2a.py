@@ -12,10 +12,10 @@ import pytest
 
 from tests.backstage import sql
 from tests.doors.rest.calling import data, new_tenant
-from tests.harness import Server, wait_for
-from tests.services.delegation.conftest import TREE
-from tests.services.delegation.envelopes import ended, envelope, submit
-from tests.services.delegation.partner import EVIDENCE, OUTSIDE
+from tests.harness import InProcess, Process, Server, wait_for
+from tests.services.tasks.conftest import TREE
+from tests.services.tasks.envelopes import ended, envelope, submit
+from tests.services.tasks.partner import EVIDENCE, OUTSIDE
 
 ACTION = "seal.affix"
 HOME = {"DRAGOMAN_OUTBOUND__ALLOW": "127.0.0.1", "DRAGOMAN_TASKS__RETRY_BASE_S": "0.05"}
@@ -29,14 +29,14 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def partner(traces: Path) -> Iterator[Server]:
-    agent = {"PYTHONPATH": TREE, "DRAGOMAN_AGENT": "tests.services.delegation.partner:agent", OUTSIDE: str(traces)}
-    with Server(agent | {"DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "1000000"}) as running:
+    agent = {"PYTHONPATH": TREE, "DRAGOMAN_AGENT": "tests.services.tasks.partner:agent", OUTSIDE: str(traces)}
+    with InProcess(agent | {"DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "1000000"}) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Server]:
-    with Server(HOME) as running:
+    with InProcess(HOME) as running:
         yield running
 
 
@@ -152,7 +152,7 @@ def test_an_agent_that_does_not_take_our_credential_has_refused(home: Server, pa
 @pytest.mark.timeout(60)
 def test_a_server_that_is_killed_while_the_agent_works_finds_the_work_again(partner: Server, traces: Path) -> None:
     name, given = work("stay")
-    with Server(HOME) as home:
+    with Process(HOME) as home:
         with engage(home, partner.url, partner.token(role="agent")) as admin:
             task_id = submit(admin, given)["task_id"]
             wait_for(lambda: times(traces, name), "the agent to begin")

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 from dragoman.context import Caller, PrincipalType, Role, TenantId
 from dragoman.operations import Input
-from dragoman.services.delegation.workers import Assignment, Capability, Performed
+from dragoman.services.workers.protocol import Assignment, Capability, Performed
 
 
 class Anything(Input):

@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from tests.doors.rest.calling import new_tenant
-from tests.harness import Server, wait_for
-from tests.services.delegation.conftest import with_workers
-from tests.services.delegation.envelopes import ended, envelope, status, submit
+from tests.harness import Process, Server, wait_for
+from tests.services.tasks.conftest import with_workers
+from tests.services.tasks.envelopes import ended, envelope, status, submit
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def test_another_tenant_sees_no_task_and_may_use_the_same_key(counting: Server, 
 def test_after_a_crash_nobody_guesses_and_a_person_says_what_was_done(outside: Path) -> None:
     name = f"crash-{uuid4().hex[:8]}"
     environment = with_workers(outside)
-    server = Server(environment, keep=True)
+    server = Process(environment, keep=True)
     try:
         server.start()
         with server.client(server.token()) as client:

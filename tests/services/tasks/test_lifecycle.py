@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.harness import Server
-from tests.services.delegation.envelopes import ended, envelope, submit
+from tests.services.tasks.envelopes import ended, envelope, submit
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
-from dragoman.services.delegation.routing import tabulate
-from dragoman.services.delegation.store_workers import Rule
-from tests.services.delegation.crew import hand
+from dragoman.services.workers.routing import tabulate
+from dragoman.services.workers.store import Rule
+from tests.services.tasks.crew import hand
 
 SEND = "signature.send"
 OURS, PARTNER, RIVAL = hand("signature", SEND), hand("a2a:partner", SEND), hand("a2a:alpha", SEND)

@@ -7,7 +7,7 @@ from uuid import uuid4
 import httpx
 
 from tests.harness import Server, wait_for
-from tests.services.delegation.envelopes import envelope
+from tests.services.tasks.envelopes import envelope
 
 
 def send(client: httpx.Client, data: dict[str, Any], task_id: str | None = None) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.harness import Server, wait_for
-from tests.services.delegation.doors import Door, Json, a2a, mcp, rest, seed
-from tests.services.delegation.envelopes import envelope
+from tests.services.tasks.doors import Door, Json, a2a, mcp, rest, seed
+from tests.services.tasks.envelopes import envelope
 
 
 @pytest.fixture(scope="module", params=["a2a", "seed", "mcp", "rest", "cli"])

@@ -11,10 +11,10 @@ import pytest
 
 from tests.backstage import sql
 from tests.harness import Server, wait_for
-from tests.services.delegation.doors import Json, a2a, mcp, rest
-from tests.services.delegation.envelopes import envelope
+from tests.services.tasks.doors import Json, a2a, mcp, rest
+from tests.services.tasks.envelopes import envelope
 
-# In the suite a hundred; by hand a thousand: AT_ONCE_ROUNDS=1000 pytest tests/services/delegation/test_at_once.py
+# In the suite a hundred; by hand a thousand: AT_ONCE_ROUNDS=1000 pytest tests/services/tasks/test_at_once.py
 ROUNDS = int(os.environ.get("AT_ONCE_ROUNDS", "100"))
 
 

@@ -7,14 +7,17 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from dragoman.services.delegation import store, store_effects, store_read
-from tests.services.delegation.stored import store as put
+from dragoman.services.tasks import store_views as store_read
+from dragoman.services.tasks.engine import store, store_effects
+from tests.services.tasks.stored import store as put
 
 pytestmark = pytest.mark.anyio
 STATEMENTS = {
     "claim what is due": (store.CLAIM_DUE, "task_queue_due"),
     "claim what was left": (store.CLAIM_LEFT, "task_queue_leases"),
-    "move": (store.MOVE, "tasks_pkey"),
+    "step of an action": (store.STEP_ALL, "tasks_pkey"),
+    "step of a turn": (store.STEP_TURNS, "tasks_pkey"),
+    "heartbeat": (store.HEARTBEAT, "task_queue"),
     "intend": (store_effects.INTEND, "Index Cond: ((tenant_id = g.tenant)"),
     "settle": (store_effects.SETTLE, "effects_pkey"),
     "find keys": (store_read.FIND_KEYS, "delegations_key"),

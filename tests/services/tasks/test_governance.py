@@ -15,8 +15,8 @@ from tests.doors.mcp.calling import Mcp
 from tests.doors.rest.calling import data, problem
 from tests.harness import Server, wait_for
 from tests.services.approvals.asking import Office, accept_policy, decide
-from tests.services.delegation.envelopes import envelope
-from tests.services.delegation.handing import DOORS
+from tests.services.tasks.envelopes import envelope
+from tests.services.tasks.handing import DOORS
 
 BUILT_IN = {"id": "contracts-approval", "version": "1"}
 ENDED = ("succeeded", "failed", "rejected", "cancelled", "dead_letter")

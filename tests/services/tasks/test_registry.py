@@ -9,14 +9,14 @@ from dragoman.infra.auth.vault import Vault
 from dragoman.infra.db import Database, Scope, scope_of
 from dragoman.infra.ids import new_id
 from dragoman.infra.outbound import Guard
-from dragoman.services.delegation import registrations as m
-from dragoman.services.delegation.allowances import Allowances
-from dragoman.services.delegation.errors import NotDeclared, TooManyWorkers, WorkerNotFound
-from dragoman.services.delegation.registry import CapabilityRegistry
-from dragoman.services.delegation.remote import RemoteWorkers
-from dragoman.services.delegation.roster import MOST_WORKERS, WorkerRoster
-from dragoman.services.delegation.store_workers import WorkerStore
-from tests.services.delegation.crew import caller_of, hand
+from dragoman.services.tasks.actions.errors import NotDeclared, TooManyWorkers, WorkerNotFound
+from dragoman.services.workers import models as m
+from dragoman.services.workers.permissions import Allowances
+from dragoman.services.workers.registry import CapabilityRegistry
+from dragoman.services.workers.remote import RemoteWorkers
+from dragoman.services.workers.service import MOST_WORKERS, WorkerRoster
+from dragoman.services.workers.store import WorkerStore
+from tests.services.tasks.crew import caller_of, hand
 
 pytestmark = pytest.mark.anyio
 SEND = "signature.send"
