@@ -66,16 +66,15 @@ def test_a_stopping_server_answers_what_it_has_begun_seals_all_and_exits_cleanly
     assert "Traceback" not in server.log.read_text()
 
 
-def test_a_second_server_on_the_same_data_or_port_says_who_is_there(server: Server, tmp_path: Path) -> None:
-    port = server.url.rpartition(":")[2]
-
-    same_data = start({**server.environment, "DRAGOMAN_PORT": "0"})
-    with_its_own = {**server.environment, "DRAGOMAN_DATA_DIR": str(tmp_path / "d"), "DRAGOMAN_PORT": port}
-    same_port = start(with_its_own)
+def test_a_second_server_on_the_same_data_or_port_says_who_is_there(tmp_path: Path) -> None:
+    with Server() as server:
+        port, pid = server.url.rpartition(":")[2], server.pid
+        same_data = start({**server.environment, "DRAGOMAN_PORT": "0"})
+        same_port = start({**server.environment, "DRAGOMAN_DATA_DIR": str(tmp_path / "d"), "DRAGOMAN_PORT": port})
 
     assert same_data.returncode == 1
     assert same_port.returncode == 1
-    assert f"already running (pid {server.pid})" in same_data.stderr
+    assert f"already running (pid {pid})" in same_data.stderr
     assert f"127.0.0.1:{port}" in same_port.stderr
     assert "DRAGOMAN_PORT" in same_port.stderr
     assert "Traceback" not in same_data.stderr + same_port.stderr

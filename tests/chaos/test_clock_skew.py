@@ -1,0 +1,44 @@
+"""Processes whose clocks differ agree on when a task is due: the clock of the database decides."""
+
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+
+from tests.chaos.callers import envelope
+from tests.chaos.installation import Installation, ahead_by
+
+AHEAD_S = 3600
+
+
+@pytest.fixture(scope="module")
+def skewed() -> Iterator[Installation]:
+    """A server whose clock is an hour ahead, and a worker with the right one."""
+    made = Installation()
+    made.add("s1", "serve", "--no-worker", environment=ahead_by(AHEAD_S))
+    made.add("w1", "worker")
+    with made as running:
+        yield running
+
+
+def test_a_task_that_a_server_ahead_of_time_takes_is_due_at_once(skewed: Installation) -> None:
+    caller = skewed.caller("s1")
+    name = f"due-{uuid4().hex[:8]}"
+    task_id = caller.submit(envelope("work.find", {"name": name}))
+
+    assert caller.reaches(task_id)["state"] == "succeeded"
+    assert [one.node for one in skewed.journal.read(name, "effect")] == ["w1"]
+
+
+def test_a_retry_by_a_server_ahead_of_time_is_due_at_once(skewed: Installation) -> None:
+    caller = skewed.caller("s1")
+    task_id = caller.submit(envelope("work.never"))
+    # However it was submitted, its first run ends here: the retry alone is looked at.
+    skewed.postgres.run("UPDATE task_queue SET run_at = now() WHERE task_id = $1::uuid AND worker IS NULL", task_id)
+    assert caller.reaches(task_id)["state"] == "dead_letter"
+
+    again = caller.rest("POST", f"/api/tasks/{task_id}/retry", {})
+
+    assert again.status_code == 200, again.text
+    ended = caller.reaches(task_id)
+    assert (ended["state"], ended["run"]) == ("dead_letter", 2)

@@ -1,0 +1,91 @@
+"""PostgreSQL refuses sessions for some seconds: everything that runs in the background goes on afterwards."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from tests.chaos.callers import Caller, envelope, message
+from tests.chaos.installation import LEASE_S, Installation, two_servers
+from tests.doors.a2a.receiver import Receiver
+
+# Longer than any background job waits between two looks at the database.
+REFUSED_S = 6.0
+Health = dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="module", params=["28000", "55000"])
+def refused(request: pytest.FixtureRequest) -> Iterator[tuple[Installation, list[Health]]]:
+    """An installation after the refusal, and what `/health` of both servers said meanwhile."""
+    with two_servers() as site:
+        by_hba = request.param == "28000"
+        _keep_busy(site)
+        (site.postgres.refuse_by_hba if by_hba else site.postgres.refuse_connections)()
+        said: list[Health] = []
+        until = time.monotonic() + REFUSED_S
+        while time.monotonic() < until:
+            said += [httpx.get(f"{node.url}/health", timeout=10).json() for node in site.nodes.values()]
+        (site.postgres.accept_by_hba if by_hba else site.postgres.accept_connections)()
+        site.journal.open_gate("busy")
+        yield site, said
+
+
+def test_delegated_work_that_lasts_longer_than_its_lease_still_ends(refused: tuple[Installation, Any]) -> None:
+    site, _ = refused
+    caller = site.caller("s1")
+    site.heal()
+    task_id = _submitted(caller, for_s=3 * LEASE_S)
+
+    ended = caller.reaches(task_id, within_s=60)
+
+    assert (ended["state"], ended["attempt"]) == ("succeeded", 1)
+
+
+def test_webhooks_are_delivered(refused: tuple[Installation, Any]) -> None:
+    site, _ = refused
+    site.heal()
+    with Receiver() as receiver:
+        said = message({"data": {"name": "told", "for_s": 0}}, at_once=True)
+        said["configuration"]["taskPushNotificationConfig"] = {"url": receiver.url}
+        site.caller("s1").a2a("SendMessage", said)
+
+        assert receiver.until("COMPLETED")[-1].state == "COMPLETED"
+
+
+def test_a_turn_of_a_killed_server_is_taken_over(refused: tuple[Installation, Any]) -> None:
+    site, _ = refused
+    site.heal()
+    name = f"left-{uuid4().hex[:8]}"
+    task_id = site.caller("s1").say({"name": name})
+    first = site.journal.wait(name, "begin")[0]
+
+    site.nodes[first.node].kill()
+    site.journal.wait(name, "begin", times=2)
+    site.journal.open_gate(name)
+
+    assert site.caller_beside(first.node).reaches(task_id)["state"] == "succeeded"
+
+
+@pytest.mark.req("GW-208")
+def test_health_names_the_job_that_fails_meanwhile(refused: tuple[Installation, list[Health]]) -> None:
+    _, said = refused
+
+    told = [health["dependencies"].get("jobs", {}) for health in said]
+    assert [one for one in told if one.get("status") not in (None, "up") and "failing" in str(one)]
+
+
+def _keep_busy(site: Installation) -> None:
+    """Give both servers leases to keep: a job without any may not notice that PostgreSQL refuses."""
+    caller = site.caller("s1")
+    for number in range(100):
+        caller.submit(envelope("work.long", {"name": "busy"}, idempotency_key=f"busy-{number}"))
+        if {one.node for one in site.journal.read("busy", "begin")} == {"s1", "s2"}:
+            return
+    raise AssertionError("one server took all the work")
+
+
+def _submitted(caller: Caller, *, for_s: float) -> str:
+    return caller.submit(envelope("work.long", {"name": f"long-{uuid4().hex[:8]}", "for_s": for_s}))
