@@ -14,24 +14,27 @@ from typing import Any
 import asyncpg
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.harness import data_dir
-from tests.services.delegation.crew import caller_of
+from tests.services.tasks.crew import caller_of
 
 from bench.process import tree_cpu_s
-from dragoman.app.delegation import Deciders, DelegationCore, build_delegation
+from dragoman.app.delegation import Deciders, build_delegation
+from dragoman.app.engine import EngineCore, build_engine
 from dragoman.context import Caller
 from dragoman.infra.config import load_settings
 from dragoman.infra.db import CORE_ROLE, Database, Scope, migrate
 from dragoman.infra.embedded import EmbeddedServices
 from dragoman.infra.ids import new_id
+from dragoman.infra.jobs import JobGroup
 from dragoman.infra.telemetry import Metrics
 from dragoman.operations import Handlers, Input
 from dragoman.services.audit.sealer import Sealer
 from dragoman.services.audit.store import AuditStore, Line, SealStore
 from dragoman.services.audit.trail import AuditTrail
-from dragoman.services.delegation.envelope import Envelope
-from dragoman.services.delegation.models import SubmitTask
-from dragoman.services.delegation.ports import Judgment, Route
-from dragoman.services.delegation.workers import Assignment, Capability, Performed
+from dragoman.services.tasks.actions.envelope import Envelope
+from dragoman.services.tasks.actions.ports import Judgment, Route
+from dragoman.services.tasks.actions.service import DelegationService
+from dragoman.services.tasks.shapes import SubmitTask
+from dragoman.services.workers.protocol import Assignment, Capability, Performed
 
 _MAC_KEY = b"k" * 32
 # So many clients at once; what they hand over in one moment shares a commit.
@@ -109,17 +112,19 @@ class Willing:
 class Silent(AuditTrail):
     """A trail that keeps nothing."""
 
-    def rows(self, lines: Sequence[Line]) -> str:
+    def rows(self, lines: Sequence[Line], places: Sequence[int] | None = None) -> str:
         """None of them."""
-        del lines
+        del lines, places
         return "[]"
 
 
 class Node:
     """Hands over and performs; the sealer runs beside it, as in a server."""
 
-    def __init__(self, core: DelegationCore, db: Database) -> None:
+    def __init__(self, core: EngineCore, service: DelegationService, db: Database) -> None:
         self._core = core
+        self._service = service
+        self._jobs: JobGroup | None = None
         self._db = db
         self._number = 0
         self.caller = caller_of()
@@ -128,7 +133,7 @@ class Node:
         """Hand one more over; the seconds until it was durable."""
         self._number += 1
         began = perf_counter()
-        await self._core.service.submit(self.caller, SubmitTask.model_validate({"envelope": envelope(self._number)}))
+        await self._service.submit(self.caller, SubmitTask.model_validate({"envelope": envelope(self._number)}))
         return perf_counter() - began
 
     async def fill(self, number: int) -> Took:
@@ -145,10 +150,20 @@ class Node:
     async def drain(self, number: int) -> Took:
         """Perform all that waits."""
         with _Meter(number) as meter:
-            await self._core.start()
+            self._start()
             await self._emptied()
-        await self._core.stop()
+        await self._stop()
         return meter.took()
+
+    def _start(self) -> None:
+        self._jobs = JobGroup(_METRICS.jobs)
+        self._jobs.add(*self._core.jobs())
+        self._jobs.start()
+
+    async def _stop(self) -> None:
+        if self._jobs is not None:
+            await self._jobs.stop()
+        await self._core.stop()
 
     async def _emptied(self) -> None:
         while await self._db.find(Scope(), "SELECT 1 FROM task_queue LIMIT 1"):  # noqa: ASYNC110 - it is elsewhere
@@ -163,7 +178,7 @@ class Node:
             waits.append(loop.time() - due)
 
         with _Meter(number) as meter:
-            await self._core.start()
+            self._start()
             began, sent = loop.time(), list[asyncio.Task[None]]()
             for place in range(number):
                 due = began + place / per_s
@@ -172,7 +187,7 @@ class Node:
                 sent.append(asyncio.create_task(one(due)))
             await asyncio.gather(*sent)
             await self._emptied()
-        await self._core.stop()
+        await self._stop()
         return waits, meter.took()
 
 
@@ -247,17 +262,19 @@ async def node(url: str, *, without: Without | None = None) -> AsyncGenerator[No
     )
     willing = Willing(Trivial(effects=not without.effects))
     deciders = Deciders(willing, willing, willing)
-    core = build_delegation(load_settings({}), Handlers(), (db, core_db), trail, deciders, _METRICS.tasks)
+    core = build_engine(load_settings({}), core_db, url, trail, _METRICS.tasks)
+    service = build_delegation(Handlers(), (db, core_db), core, trail, deciders)
     await db.start()
     await core_db.start()
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)  # as `dragoman serve` has it
-    sealing = asyncio.create_task(sealer.run())
+    jobs = JobGroup(_METRICS.jobs)
     try:
-        yield Node(core, core_db)
+        async with sealer.running() as sealing:
+            jobs.add(*sealing)
+            async with jobs:
+                yield Node(core, service, core_db)
     finally:
-        sealing.cancel()
-        await asyncio.gather(sealing, return_exceptions=True)
         await core_db.stop()
         await db.stop()

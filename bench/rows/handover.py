@@ -7,10 +7,10 @@ from pathlib import Path
 from time import perf_counter
 
 from tests.backstage import sql
-from tests.chaos.besieged import Outpost
+from tests.chaos.outpost import Outpost
 from tests.harness import Server, wait_for
-from tests.services.delegation.conftest import with_workers
-from tests.services.delegation.envelopes import envelope
+from tests.services.tasks.conftest import with_workers
+from tests.services.tasks.envelopes import envelope
 
 from bench.load import NUMBER, request
 from bench.subject import Effort, Subject

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import asyncpg
 import uvloop
-from tests.services.delegation.stored import store
+from tests.services.tasks.stored import store
 
 from bench.delegated import Took, node, postgres
 from bench.spread import Spread
@@ -14,9 +14,9 @@ from bench.subject import Effort
 from bench.table import Line, Outcome
 from dragoman.context import Caller
 from dragoman.infra.db import Database
-from dragoman.services.delegation import store as core
-from dragoman.services.delegation import store_read
-from dragoman.services.delegation.store_read import TaskViews, list_statement
+from dragoman.services.tasks import store_views as store_read
+from dragoman.services.tasks.engine import store as core
+from dragoman.services.tasks.store_views import TaskViewStore, list_statement
 
 _TASKS, _LOOKS = 4_000, 50
 _SCAN = re.compile("Seq Scan on (tasks|delegations|task_events)")
@@ -32,8 +32,8 @@ LISTS: Final[dict[str, dict[str, str]]] = {
 STATEMENTS: Final = {
     "claim": core.CLAIM_DUE,
     "take over": core.CLAIM_LEFT,
-    "add": core.ADD,
-    "move": core.MOVE,
+    "add": core.ADD_ACTIONS,
+    "step": core.STEP_ALL,
     "find keys": store_read.FIND_KEYS,
     "status": store_read.RUNS,
     "history": store_read.STEPS,
@@ -79,7 +79,7 @@ async def _run(effort: Effort) -> Outcome:
 async def _look(url: str, caller: Caller) -> dict[str, float]:
     """The p95 of each list, in milliseconds."""
     db = Database(url, size=1)
-    views, found = TaskViews(db), dict[str, float]()
+    views, found = TaskViewStore(db), dict[str, float]()
     try:
         for name, filters in LISTS.items():
             took: list[float] = []
