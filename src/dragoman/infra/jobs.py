@@ -5,7 +5,6 @@ backoff; work that should last and ends for any other reason is started again in
 """
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from time import time
@@ -14,6 +13,7 @@ from typing import Final, Literal, Self
 
 import structlog
 
+from dragoman.backoff import jittered
 from dragoman.errors import DragomanError
 from dragoman.infra.telemetry.job_metrics import JobMetrics
 
@@ -147,7 +147,7 @@ class _Runner:
                 # Jitter: processes that failed together do not all come back together. A wake-up does not shorten the
                 # wait, or a busy process would not back off at all.
                 longest_s = self._backoff(self._failures, self._job.every_s)
-                await asyncio.sleep(longest_s * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
+                await asyncio.sleep(jittered(longest_s))
 
     async def _round(self) -> bool:
         """Run the work once, and say whether it succeeded; work that should last never does by ending."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from types import ModuleType, TracebackType
@@ -10,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pydantic import SecretStr, ValidationError
 
+from dragoman.backoff import jittered, read_retry_after
 from dragoman.kit._errors import LlmRefused, LlmUnavailable
 from dragoman.kit._llm import LlmChunk, LlmRequest, LlmResponse, TextDelta
 from dragoman.kit._openai_wire import Completion, Gathering, body
-from dragoman.retry_after import read_retry_after
 
 if TYPE_CHECKING:
     import httpx
@@ -123,7 +122,7 @@ class OpenAICompatible:
             except _Again as again:
                 if number == self._max_retries:
                     raise LlmUnavailable(self._model, str(again), retry_after_s=again.after_s) from again
-                pause = again.after_s if again.after_s is not None else random.uniform(0.5, 1) * 2**number  # noqa: S311 jitter
+                pause = again.after_s if again.after_s is not None else jittered(2**number)
                 log.info("model %s: %s; trying again in %.1f s", self._model, again, pause)
                 await self._sleep(min(pause, _LONGEST_WAIT_S))
         raise AssertionError("the last try returns or raises")

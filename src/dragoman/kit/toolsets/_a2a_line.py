@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 
+from dragoman.backoff import read_retry_after
 from dragoman.kit._errors import RemoteFailed, RemoteUnavailable
 from dragoman.kit._validation import field_errors, readable
 from dragoman.kit.toolsets._a2a_wire import Card, Interface, WireAnswer, WireTask
-from dragoman.retry_after import read_retry_after
 
 if TYPE_CHECKING:
     import httpx

@@ -10,9 +10,9 @@ from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
+from dragoman.backoff import read_retry_after
 from dragoman.kit._errors import ToolError
 from dragoman.kit._tool import Annotations, Tool, ToolContext, ToolResult
-from dragoman.retry_after import read_retry_after
 
 if TYPE_CHECKING:
     from httpx2 import AsyncBaseTransport, Response

@@ -9,10 +9,10 @@ from types import ModuleType
 from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
+from dragoman.backoff import read_retry_after
 from dragoman.kit._errors import ToolError
 from dragoman.kit._tool import Annotations, Tool, ToolContext, ToolResult
 from dragoman.kit.toolsets._document import ApiOperation, Document
-from dragoman.retry_after import read_retry_after
 
 log = logging.getLogger(__name__)
 _LARGEST_ANSWER_BYTES = 1024 * 1024

@@ -5,13 +5,11 @@ been told, and moves the cursor after each answer. A process that dies leaves it
 """
 
 import asyncio
-import random
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
+from datetime import timedelta
 from typing import Final
 from uuid import UUID
 
@@ -19,6 +17,7 @@ import httpx
 import orjson
 import structlog
 
+from dragoman.backoff import jittered, read_retry_after
 from dragoman.errors import DragomanError
 from dragoman.infra.auth.vault import Vault
 from dragoman.infra.jobs import Job
@@ -193,7 +192,7 @@ class Deliverer:
             self._metrics.delivered()
             return
         later = status >= 500 or status in _LATER
-        raise _Failed(f"HTTP {status}", final=not later, wait_s=_read_retry_after(retry_after))
+        raise _Failed(f"HTTP {status}", final=not later, wait_s=read_retry_after(retry_after))
 
     async def _failed(self, delivery: Delivery, failure: _Failed, *, attempts: int) -> None:
         known = {
@@ -213,8 +212,7 @@ class Deliverer:
         await self._store.retry(delivery, attempts, timedelta(seconds=min(wait_s, _LONGEST_WAIT_S)), failure.reason)
 
     def _backoff_s(self, attempts: int) -> float:
-        # Jitter, so that receivers that went down together are not all asked again together.
-        return self._patience.first_retry_s * 2 ** (attempts - 1) * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+        return jittered(self._patience.first_retry_s * 2 ** (attempts - 1))
 
     def _envelope(self, delivery: Delivery) -> Envelope:
         if delivery.secret is None:
@@ -231,17 +229,3 @@ def _tellings(shape: Shape, task: Task, happenings: Sequence[LoggedEvent]) -> li
     told: list[tuple[int, bytes | None]] = [*shape(task, happenings)]
     last = happenings[-1].seq
     return told if told and told[-1][0] == last else [*told, (last, None)]
-
-
-def _read_retry_after(value: str | None) -> float | None:
-    """Seconds, or a date; None when it is neither."""
-    if value is None:
-        return None
-    if value.isascii() and value.isdigit():
-        return float(value[:9])
-    try:
-        at = parsedate_to_datetime(value)
-    except ValueError:
-        return None
-    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-    return max(0.0, (at - datetime.now(UTC)).total_seconds())

@@ -6,9 +6,9 @@ from typing import Any, Final, cast
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
+from dragoman.backoff import read_retry_after
 from dragoman.errors import DragomanError, Kind, RateLimited, TimedOut, UpstreamUnavailable
 from dragoman.kit import Artifact, Content
-from dragoman.retry_after import read_retry_after
 from dragoman.services.workers.protocol import Evidence, EvidenceKind, Json, Performed
 
 # Codes of ours that say by themselves that another attempt may succeed; others say it with `retryable`.

@@ -1,10 +1,10 @@
 """When a failed attempt is followed by another: one policy for all lanes."""
 
-import random
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from dragoman.backoff import jittered
 from dragoman.errors import DragomanError, UpstreamUnavailable
 
 # A time that the other side asks for is honoured up to this.
@@ -47,8 +47,7 @@ class RetryPolicy:
         wish = error.retry_after_s if error is not None and getattr(error, "asked_for", True) else None
         if wish is not None and not is_database_away(error):
             return min(max(float(wish), 0.0), _LONGEST_WISH_S)
-        longest = min(self.base_s * 2 ** min(max(attempt, 1) - 1, 30), self.most_s)
-        return longest * random.uniform(0.5, 1.0)  # noqa: S311 - to spread load, not to hide anything
+        return jittered(min(self.base_s * 2 ** min(max(attempt, 1) - 1, 30), self.most_s))
 
 
 def is_database_away(error: BaseException | None) -> bool:

@@ -1,5 +1,6 @@
 """What a busy server says about when to come back reaches whoever decides on the next attempt."""
 
+import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -7,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from dragoman.backoff import LONGEST_S, jittered, read_retry_after
 from dragoman.errors import DragomanError
 from dragoman.kit import LlmRequest, LlmUnavailable, OpenAICompatible, RemoteUnavailable, Thread, ToolContext, ToolError
 from dragoman.kit.toolsets import A2aAgentTool, McpToolset, OpenApiToolset
-from dragoman.retry_after import LONGEST_S, read_retry_after
 from dragoman.services.workers.remote_answers import failure_of
 from tests.kit.web import Reply, Web, answer
 
@@ -101,3 +102,13 @@ def test_a_worker_outside_says_it_with_a_failure_that_passes() -> None:
 
 def test_every_error_has_the_attribute() -> None:
     assert DragomanError("x").retry_after_s is None
+
+
+def test_jitter_leaves_the_generator_of_the_program_around_us_alone() -> None:
+    before = random.getstate()
+
+    waits = {jittered(8.0) for _ in range(50)}
+
+    assert random.getstate() == before
+    assert len(waits) > 1
+    assert all(4.0 <= wait <= 8.0 for wait in waits)

@@ -1,12 +1,15 @@
-"""How long another server asks us to wait before the next attempt."""
+"""How long to wait before the next attempt: as long as the other side asks for, else a time that differs for each."""
 
 import math
+import random
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
 
 # A server that asks for more is asked again after this: an attempt costs little, a task that never ends costs more.
 LONGEST_S: Final = 3600
+# A generator of its own: the global one belongs to the program around us, which may seed it and watch it.
+_RANDOM: Final = random.Random()  # noqa: S311 - spreads load, hides nothing
 
 
 def read_retry_after(value: object, *, now: datetime | None = None) -> int | None:
@@ -27,6 +30,11 @@ def read_retry_after(value: object, *, now: datetime | None = None) -> int | Non
         return None
     at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
     return _bounded((at - (now or datetime.now(UTC))).total_seconds())
+
+
+def jittered(longest_s: float) -> float:
+    """Return between half and all of a wait, so that those who failed together do not come back together."""
+    return longest_s * _RANDOM.uniform(0.5, 1.0)
 
 
 def _bounded(seconds: float) -> int | None:
