@@ -101,7 +101,7 @@ class Server:
         wait_for(self._answers, "an answer")
         return self
 
-    def stop(self, with_signal: signal.Signals = signal.SIGTERM, within_s: float = 20) -> int:
+    def stop(self, with_signal: signal.Signals = signal.SIGTERM, within_s: float = 60) -> int:
         """End it and return its exit status."""
         if self._process is None:
             return 0
@@ -236,7 +236,7 @@ class InProcess(Server):
         """A test that asks for it is about processes."""
         raise AssertionError("an in-process server has no process of its own; use Process or Server")
 
-    def stop(self, with_signal: signal.Signals = signal.SIGTERM, within_s: float = 20) -> int:  # noqa: ARG002
+    def stop(self, with_signal: signal.Signals = signal.SIGTERM, within_s: float = 60) -> int:  # noqa: ARG002
         """End it as SIGTERM would."""
         assert with_signal is signal.SIGTERM, "an in-process server cannot be killed; use Process or Server"
         self._open.close()

@@ -8,7 +8,8 @@ import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import Callable, Generator
+import threading
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,7 +42,7 @@ _LOG = structlog.get_logger(__name__)
 # Not one of the settings, which are checked for typos.
 _FD_VARIABLE = "_DRAGOMAN_LISTENER"
 _RESTART_S = 1.0
-# What a hung database may cost the one who waits for the server to end, after draining.
+# How long a hung database, or a thread that waits for a silent remote, may hold up the end of a process after draining.
 _STOP_S = 5.0
 DEMO = "demo"
 
@@ -52,7 +53,7 @@ Announce = Callable[[Settings, str], None]
 def serve(settings: Settings, announce: Announce) -> None:
     """Serve until a signal ends it; `announce` is told the address once it can be used."""
     _check_tls(settings)
-    uvloop.run(_serve(settings, announce))
+    _run_process(_serve(settings, announce))
 
 
 def serve_child(settings: Settings) -> None:
@@ -62,7 +63,7 @@ def serve_child(settings: Settings) -> None:
     addresses = Addresses(_given(settings.database_url), _given(settings.redis_url))
     grpc_port = settings.grpc_port or None
     application = build(settings, addresses, Keyring.open(settings.secrets_path), grpc_port=grpc_port)
-    uvloop.run(run(settings, application, listener, grpc_port))
+    _run_process(run(settings, application, listener, grpc_port))
 
 
 def work(settings: Settings, announce: Announce) -> None:
@@ -74,7 +75,20 @@ def work(settings: Settings, announce: Announce) -> None:
             "`dragoman serve`, which does the background work itself"
         )
     addresses = Addresses(_given(settings.database_url), _given(settings.redis_url))
-    uvloop.run(_work(settings, addresses, announce))
+    _run_process(_work(settings, addresses, announce))
+
+
+def _run_process(work: Coroutine[Any, Any, None]) -> None:
+    """Run the work of a process to its end; then wait for its threads, but not for ever."""
+
+    async def to_the_end() -> None:
+        await work
+        # Everything is closed and written. Python would still join every thread, and a thread cannot be cancelled.
+        leave = threading.Timer(_STOP_S, os._exit, (0,))
+        leave.daemon = True
+        leave.start()
+
+    uvloop.run(to_the_end())
 
 
 async def _work(settings: Settings, addresses: Addresses, announce: Announce) -> None:

@@ -21,10 +21,10 @@ IMPATIENT = {"DRAGOMAN_REQUEST_TIMEOUT_S": "3", "DRAGOMAN_LIMITS__A2A_TENANT_PER
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Remote:
-    """A repository of which half is a good deal."""
+    """A repository of which half is several of the 64 KB packets that git sends, so that half of it is progress."""
     remote = Remote(tmp_path_factory.mktemp("remote") / "r")
     noise = random.Random(7)
-    remote.write(**{f"company__adrs__a{n}": item(f"Title {n}") + noise.randbytes(1_500).hex() for n in range(ITEMS)})
+    remote.write(**{f"company__adrs__a{n}": item(f"Title {n}") + noise.randbytes(6_000).hex() for n in range(ITEMS)})
     return remote
 
 
@@ -100,6 +100,16 @@ def test_a_sync_outlives_its_server_and_the_command_line_follows_one_for_as_long
         out, _ = following.communicate(timeout=30)
         assert following.returncode == 0
         assert ["added", str(ITEMS)] in [line.split() for line in out.splitlines()]
+
+
+def test_a_remote_that_has_gone_silent_does_not_keep_a_server_from_ending(held: HeldRemote) -> None:
+    server = Process(held.environment)
+    with server:
+        A2A(server).send(tool("knowledge_sync", {"remote": held.url}, configuration={"returnImmediately": True}))
+        assert held.held.wait(20)
+
+        assert server.stop(within_s=60) == 0
+        assert not held.go.is_set()
 
 
 def _follow(server: Server, url: str, *, tenant: str) -> subprocess.Popen[str]:

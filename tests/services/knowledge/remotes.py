@@ -85,7 +85,7 @@ def _handler(held: HeldRemote, remote: Remote) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(pack[:middle])
             self.wfile.flush()
             held.held.set()
-            held.go.wait(60)
+            held.go.wait()
             self.wfile.write(pack[middle:])
 
         def log_message(self, *_: object) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]

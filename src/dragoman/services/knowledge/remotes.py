@@ -17,6 +17,8 @@ from dragoman.services.knowledge.repository import Repository
 
 _REMOTE = "refs/remotes/origin/"
 _RETRY_S = 0.2
+# A remote that says nothing for so long is given up: the thread that reads from it cannot be cancelled.
+_SILENCE_S = 30.0
 _FAVORS = {"stop": MergeFavor.NORMAL, "ours": MergeFavor.OURS, "theirs": MergeFavor.THEIRS}
 
 
@@ -58,12 +60,15 @@ def fetch(
     most_bytes: int,
     stopped: Event,
     tell: Callable[[int, int], None],
+    silence_s: float = _SILENCE_S,
 ) -> str:
     """Bring a remote's branch here, one fetch at a time; the commit that it is at.
 
     Raises:
-        RemoteUnavailable: it cannot be had; nothing here has changed.
+        RemoteUnavailable: it cannot be had, or says nothing for `silence_s`; nothing here has changed.
     """
+    # libgit2 has these for the whole process, and they are the same for every fetch.
+    pygit2.settings.server_timeout = pygit2.settings.server_connect_timeout = round(silence_s * 1000)
     with _alone(repository.git, stopped):
         return _fetch(repository.git, remote, branch, _Watch(most_bytes=most_bytes, stopped=stopped, tell=tell))
 
