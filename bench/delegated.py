@@ -263,7 +263,7 @@ async def node(url: str, *, without: Without | None = None) -> AsyncGenerator[No
     willing = Willing(Trivial(effects=not without.effects))
     deciders = Deciders(willing, willing, willing)
     core = build_engine(load_settings({}), core_db, url, trail, _METRICS.tasks)
-    service = build_delegation(Handlers(), (db, core_db), core, trail, deciders)
+    service = build_delegation(Handlers(), (db, core_db), core, trail, deciders).service
     await db.start()
     await core_db.start()
     gc.collect()

@@ -264,7 +264,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     deciders = approvals.deciders(workers.registry, contracts.resources)
     engine = build_engine(settings, core_db, addresses.database_url, core_trail, metrics.tasks)
     delegation = build_delegation(handlers, (db, core_db), engine, core_trail, deciders)
-    approvals.join(delegation.decided, knowledge.curator)
+    approvals.join(delegation.control.approval_decided, knowledge.curator)
     bind_promotion(handlers, memory, governance.policies, gate, by_use=settings.memory.auto_promote)
     tools = GateTools(gate, handlers)
     ecosystem = Ecosystem(SessionContexts(gate, handlers, authority.permits), tools)

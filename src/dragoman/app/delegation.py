@@ -41,6 +41,14 @@ class Deciders:
     documents: Documents
 
 
+@dataclass(frozen=True, slots=True)
+class Delegation:
+    """Delegated tasks, for those who ask and for those who control them."""
+
+    service: DelegationService
+    control: TaskControl
+
+
 class GatedDelegations:
     """Hand-overs that came in messages, through the gate like all others."""
 
@@ -100,7 +108,7 @@ def build_delegation(
     core: EngineCore,
     trail: AuditTrail,
     deciders: Deciders,
-) -> DelegationService:
+) -> Delegation:
     """Bind the operations on tasks, and serve the lane of actions; `dbs` are the application's and the core's."""
     db, core_db = dbs
     engine, views, tasks = core.engine, TaskViewStore(db), TaskStore(db)
@@ -114,7 +122,7 @@ def build_delegation(
         retries=core.retries,
         new_id=new_id,
     )
-    service = DelegationService(submissions, engine, core.store, views=views, tasks=tasks)
+    service = DelegationService(submissions, views=views, tasks=tasks)
     control = TaskControl(
         engine,
         core.store,
@@ -138,10 +146,10 @@ def build_delegation(
     handlers.add(operations.RETRY, control.retry)
     handlers.add(operations.CANCEL, control.cancel)
     handlers.add(operations.PROVIDE_INPUT, control.provide_input)
-    handlers.add(operations.TRANSITION, control.transition)
+    handlers.add(operations.TRANSITION, control.transition, prepare=control.check_move)
     handlers.add(operations.RETRY_MANY, control.retry_many)
     handlers.add(operations.CANCEL_MANY, control.cancel_many)
-    return service
+    return Delegation(service, control)
 
 
 def _whole(tenant: UUID) -> Scope:

@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Awaitable
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any, TypeVar
 from uuid import UUID
@@ -55,7 +55,7 @@ OUTCOMES = {
 }
 STEPS = """
 SELECT t.id, t.state, t.seq, t.attempt, d.run, d.canonical_id, q.task_id IS NOT NULL AS queued, q.worker,
-       q.run_at <= now() AS due,
+       q.run_at <= now() AS due, q.fifo_key, coalesce(q.blocked, false) AS blocked,
        (SELECT jsonb_agg(e.body ORDER BY e.seq) FROM task_events e WHERE e.task_id = t.id) AS log
 FROM tasks t JOIN delegations d ON d.task_id = t.id LEFT JOIN task_queue q ON q.task_id = t.id
 WHERE t.tenant_id = $1 ORDER BY t.id"""
@@ -166,7 +166,7 @@ class Lifecycle(RuleBasedStateMachine):
             retries=retries,
             new_id=new_id,
         )
-        self.service = DelegationService(submissions, engine, store, views=views, tasks=TaskStore(db))
+        self.service = DelegationService(submissions, views=views, tasks=TaskStore(db))
         self.control = TaskControl(
             engine,
             store,
@@ -211,7 +211,8 @@ class Lifecycle(RuleBasedStateMachine):
             while True:
                 rows = await self._sql.fetch(STEPS, self.caller.tenant)
                 held = {(row["canonical_id"], row["attempt"]) for row in rows if row["worker"] == self._worker}
-                left = [row for row in rows if row["state"] == "queued" or row["worker"] not in (None, self._worker)]
+                waits = [row for row in rows if row["state"] == "queued" and not row["blocked"]]
+                left = waits + [row for row in rows if row["worker"] not in (None, self._worker)]
                 if held == set(self.puppet.waiting) and not left:
                     return rows
                 self.engine.poke()
@@ -229,10 +230,20 @@ class Lifecycle(RuleBasedStateMachine):
             self._do(work)
         self._settle()
 
-    @rule(guarded=st.booleans(), dry_run=st.sampled_from([False, False, False, True]))
-    def submit(self, *, guarded: bool, dry_run: bool) -> None:
+    @rule(
+        guarded=st.booleans(),
+        dry_run=st.sampled_from([False, False, False, True]),
+        queue_key=st.sampled_from([None, "a", "b"]),
+        late=st.booleans(),
+    )
+    def submit(self, *, guarded: bool, dry_run: bool, queue_key: str | None, late: bool) -> None:
         """A new one; handing it over again changes nothing."""
-        given = envelope("play.part", matter={"id": "guarded" if guarded else "open"}, request={"dry_run": dry_run})
+        deadline = (datetime.now(UTC) + timedelta(days=1)).isoformat() if late else None
+        given = envelope(
+            "play.part",
+            matter={"id": "guarded" if guarded else "open"},
+            request={"dry_run": dry_run, "queue_key": queue_key, "deadline": deadline},
+        )
         asked = m.SubmitTask.model_validate({"envelope": given})
         first = self._do(self.service.submit(self.caller, asked))
         again = self._do(self.service.submit(self.caller, asked))
@@ -290,14 +301,16 @@ class Lifecycle(RuleBasedStateMachine):
     def transition(self, place: int, to: State) -> None:
         """Somebody moves it by hand."""
         if ref := self._pick(place):
-            wanted = m.TransitionTask(task_id=ref, to=to, reason=None, result=None)
-            self._try(self.control.transition(self.caller, wanted))
+            self._try(self._moved(m.TransitionTask(task_id=ref, to=to, reason=None, result=None)))
+
+    async def _moved(self, move: m.TransitionTask) -> None:
+        await self.control.transition(self.caller, await self.control.check_move(self.caller, move))
 
     @rule()
     def decide(self) -> None:
         """The approval is decided: whoever waited goes on."""
         self.deciding.decided = True
-        self._do(self.service.decided(self.caller.tenant, APPROVAL))
+        self._do(self.control.approval_decided(self.caller.tenant, APPROVAL))
         self._settle()
         self.deciding.decided = False
 
@@ -318,12 +331,21 @@ class Lifecycle(RuleBasedStateMachine):
             attempts = [body["attempt"] for body in steps if body["to"] == "in_progress" and "attempt" in body]
             assert attempts == sorted(set(attempts))
             assert attempts[-1:] in ([], [row["attempt"]])
-            assert row["queued"] is (State(row["state"]) not in TERMINAL | {State.INPUT_REQUIRED})
+            if row["state"] != State.INPUT_REQUIRED:  # one with a deadline is queued, to be ended in time
+                assert row["queued"] is (State(row["state"]) not in TERMINAL)
             assert row["attempt"] >= self._attempts.get(row["id"], 0)
             self._attempts[row["id"]] = row["attempt"]
             if State(row["state"]) in TERMINAL:
                 stands = row["state"], len(steps)
                 assert self._frozen.setdefault(row["id"], stands) == stands
+
+    @invariant()
+    def tasks_of_one_key_run_one_after_another(self) -> None:
+        """One of each key has the place, and those that wait for a person do not."""
+        rows = [row for row in self._rows() if row["fifo_key"] is not None]
+        for key in {row["fifo_key"] for row in rows}:
+            assert [row["blocked"] for row in rows if row["fifo_key"] == key].count(False) == 1
+        assert not [row for row in rows if row["state"] == State.INPUT_REQUIRED]
 
 
 def test_whatever_is_done_to_tasks_their_history_is_a_path_of_the_lifecycle(url: str) -> None:

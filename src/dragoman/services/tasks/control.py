@@ -1,37 +1,37 @@
 """Controlling tasks: answer, retry, cancel, move by hand, one or many. Each step leaves its record.
 
-All but retry and the bulk operations are one transaction of the core, which the gate opens: with the idempotency key of
-the request, the step, and what the caller is shown of it.
+All but the bulk operations are one transaction of the core, which the gate opens: with the idempotency key of the
+request, the step, and what the caller is shown of it. What has to be looked up elsewhere comes before it: a transaction
+never waits for another connection.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from contextvars import Context
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from dragoman.context import Caller
-from dragoman.errors import Conflict, DragomanError
-from dragoman.infra.db import Database
+from dragoman.errors import Conflict, DragomanError, UpstreamUnavailable
+from dragoman.infra.db import Database, UniqueViolated
 from dragoman.services.audit.models import Outcome
 from dragoman.services.audit.store import Line
 from dragoman.services.audit.trail import AuditTrail, Entry
 from dragoman.services.tasks import events
 from dragoman.services.tasks import shapes as m
-from dragoman.services.tasks.actions.envelope import Envelope
+from dragoman.services.tasks.actions.envelope import Envelope, fifo_key_of
 from dragoman.services.tasks.actions.errors import CapabilityNotFound, NotRetryable, WaitsForApproval
 from dragoman.services.tasks.actions.ports import Governance, Phase, Registry
 from dragoman.services.tasks.actions.results import result_artifacts
-from dragoman.services.tasks.engine.engine import Engine
+from dragoman.services.tasks.engine.engine import FIFO_INDEX, Engine
 from dragoman.services.tasks.engine.retries import RetryPolicy
 from dragoman.services.tasks.engine.steps import ActionBirth, LaneName, Queue, Step
 from dragoman.services.tasks.engine.store import EngineStore
 from dragoman.services.tasks.engine.store_effects import EffectStore
-from dragoman.services.tasks.errors import NotCancelable, TaskBusy
+from dragoman.services.tasks.errors import NotCancelable, TaskBusy, TaskMoved
 from dragoman.services.tasks.events import Json
 from dragoman.services.tasks.identity import caller_of
 from dragoman.services.tasks.lifecycle import TERMINAL, InvalidTransition, State, check_transition
-from dragoman.services.tasks.models import Task
+from dragoman.services.tasks.models import Task, context_key
 from dragoman.services.tasks.store_views import RunRow
 from dragoman.services.tasks.views import TaskViews
 from dragoman.services.workers.protocol import Performed
@@ -81,8 +81,10 @@ class TaskControl:
             raise NotRetryable(before.state.value)
         reason = request.reason or f"tried again by {caller.subject}"
         again = self._new_run(caller, run, reason)
-        if not await self._store.add_actions([again]):
-            raise NotRetryable("being tried again already")
+        with _first_of_key():
+            added = await self._store.add_actions([again])
+        if not added:
+            raise NotRetryable("being retried")
         await self._after_commit(again.id)
         return await self._views.view(caller, str(run.canonical))
 
@@ -109,6 +111,7 @@ class TaskControl:
             events=[queued],
             history=before.history[:1],
             queue=True,
+            fifo_key=fifo_key_of(run.envelope),
             actor=run.actor,
             key=run.envelope["idempotency_key"],
             digest="",
@@ -166,46 +169,87 @@ class TaskControl:
             reason,
             self._record(caller, "task.provide_input", run, run.task, reason),
             queue=Queue.READY,
+            fifo_key=fifo_key_of(run.envelope),
             answer={"by": caller.subject, "at": datetime.now(UTC).isoformat(), **said},
             more_attempts=1,
         )
         if not await self._write(step):
-            raise TaskBusy("no longer waiting")
+            raise TaskMoved(run.task.state.value)
         return await self._views.view(caller, request.task_id)
 
     async def effect_settled(self, tenant: UUID, canonical: UUID, step: str) -> None:
-        """Let a task go on that waits for a person to say what became of an effect, which the ledger knows by now."""
+        """Resume a task that asks a person what became of an effect: the ledger knows it by now."""
+        reason = f"the outcome of the step {step!r} is known"
         for run in await self._views.waiting_for_effect(tenant, canonical, step):
-            reason = f"the outcome of the step {step!r} is known"
-            caller = caller_of(run.task)
-            record = self._record(caller, "task.resume", run, run.task, reason)
-            event = events.status(State.INPUT_REQUIRED, State.QUEUED, reason=reason)
-            await self._engine.write(
-                Step(
-                    tenant=tenant,
-                    id=run.task.id,
-                    events=[event],
-                    lane=LaneName.ACTION,
-                    attempt=run.task.attempt,
-                    queue=Queue.READY,
-                    more_attempts=1,
-                    _records=(record,),
-                )
-            )
+            await self._resume(run, reason, more_attempts=1)
+        task = await self._views.find_turn_waiting_for_effect(tenant, canonical, step)
+        if task is None:
+            return
+        record = self._record(caller_of(task), "task.resume", None, task, reason)
+        resumed = Step(
+            tenant=tenant,
+            id=task.id,
+            events=[events.status(State.INPUT_REQUIRED, State.QUEUED, reason=reason)],
+            attempt=task.attempt,
+            slot={"restart": (task.slot or {})["restart"]},
+            queue=Queue.READY,
+            fifo_key=context_key(task.context_id),
+            _records=(record,),
+        )
+        if await self._engine.write(resumed) is not None:
             self._engine.poke()
 
-    async def transition(self, caller: Caller, request: m.TransitionTask) -> m.TaskView:
-        """Move a task by hand, as far as the lifecycle goes.
+    async def approval_decided(self, tenant: UUID, approval_id: str) -> None:
+        """Resume the tasks that waited for an approval which is no longer open, and for nothing else."""
+        for canonical in await self._store.decided(tenant, approval_id):
+            for run in await self._views.waiting_for_approval(tenant, canonical, approval_id):
+                await self._resume(run, "approvals are decided", approval=approval_id)
+
+    async def _resume(self, run: RunRow, reason: str, *, more_attempts: int = 0, **details: str) -> None:
+        """Queue a parked action again, by itself; nothing when someone else has moved it meanwhile."""
+        task = run.task
+        record = self._record(caller_of(task), "task.resume", run, task, reason, **details)
+        step = Step(
+            tenant=task.tenant_id,
+            id=task.id,
+            events=[events.status(State.INPUT_REQUIRED, State.QUEUED, reason=reason)],
+            lane=LaneName.ACTION,
+            attempt=task.attempt,
+            queue=Queue.READY,
+            fifo_key=fifo_key_of(run.envelope),
+            more_attempts=more_attempts,
+            _records=(record,),
+        )
+        if await self._engine.write(step) is not None:
+            self._engine.poke()
+
+    async def check_move(self, caller: Caller, request: m.TransitionTask) -> m.TransitionTask:
+        """Refuse, before anything is begun, a move that the lifecycle or a guard does not allow.
 
         Raises:
-            InvalidTransition: the lifecycle does not allow it.
+            InvalidTransition: the lifecycle does not allow it; the log of the task says that it was tried.
         """
         run, task = await self._views.found(caller, request.task_id)
         try:
             check_transition(task.state, request.to)
         except InvalidTransition:
-            await self._refuse(caller, task, request)
+            reason = request.reason or "no such transition"
+            event = events.refused(task.state, request.to, by=caller.subject, reason=reason)
+            await self._store.note(caller.tenant, task.id, event)
+            self._engine.notifier.happened(task.id)
             raise
+        if run is not None and request.to is State.IN_PROGRESS:
+            await self._judge(caller, run)
+        return request
+
+    async def transition(self, caller: Caller, request: m.TransitionTask) -> m.TaskView:
+        """Move a task by hand, as far as the lifecycle goes, after `check_move`.
+
+        Raises:
+            InvalidTransition: the lifecycle does not allow it.
+        """
+        run, task = await self._views.found(caller, request.task_id)
+        check_transition(task.state, request.to)
         if request.to is State.CANCELLED:
             return await self.cancel(caller, m.CancelTask(task_id=request.task_id, reason=request.reason))
         if run is None:
@@ -216,15 +260,6 @@ class TaskControl:
             return await self.retry(caller, m.RetryTask(task_id=request.task_id, reason=request.reason))
         await self._move_by_hand(caller, run, request)
         return await self._views.view(caller, request.task_id)
-
-    async def _refuse(self, caller: Caller, task: Task, request: m.TransitionTask) -> None:
-        """Keep a transition that the lifecycle does not allow in the log of the task."""
-        reason = request.reason or "no such transition"
-        event = events.refused(task.state, request.to, by=caller.subject, reason=reason)
-        # In a context of its own: the transaction that is open is about to be rolled back.
-        noted = asyncio.create_task(self._store.note(caller.tenant, task.id, event), context=Context())
-        await noted
-        self._engine.notifier.happened(task.id)
 
     async def retry_many(self, caller: Caller, request: m.ManyTasks) -> m.ManyDone:
         """Try again all that fit and failed."""
@@ -249,7 +284,6 @@ class TaskControl:
         queue, delay_s, until = Queue.END, 0.0, run.deadline
         match request.to:
             case State.IN_PROGRESS:
-                await self._judge(caller, run)
                 queue, delay_s = Queue.READY, _BY_HAND.total_seconds()
             case State.INPUT_REQUIRED:
                 queue = Queue.WAIT
@@ -263,10 +297,10 @@ class TaskControl:
                 error = {"code": "MOVED_BY_HAND", "message": reason, "details": {"by": caller.subject}}
         step = _step(
             caller, run, run.task, request.to, reason, record, queue=queue, delay_s=delay_s, until=until, error=error,
-            artifacts=artifacts,
+            artifacts=artifacts, fifo_key=fifo_key_of(run.envelope),
         )  # fmt: skip
         if not await self._write(step):
-            raise TaskBusy("no longer what it was")
+            raise TaskMoved(run.task.state.value)
 
     async def _judge(self, caller: Caller, run: RunRow) -> None:
         envelope = Envelope.model_validate(run.envelope)
@@ -281,7 +315,8 @@ class TaskControl:
 
     async def _write(self, step: Step) -> bool:
         """Write a step in the transaction that is open, and stop the work on the task once that is committed."""
-        (written,), freed = await self._store.step([step])
+        with _first_of_key():
+            (written,), freed = await self._store.step([step])
         if written is None:
             return False
         stops = step.state is not State.QUEUED
@@ -324,6 +359,8 @@ class TaskControl:
                     try:
                         await do(str(task.task_id))
                         done.append(task.task_id)
+                    except UpstreamUnavailable:
+                        raise  # the rest was not tried, so the request as a whole is to be repeated
                     except DragomanError as error:
                         refused.append({"task_id": str(task.task_id), "code": error.code, "message": error.message})
                 if more:
@@ -337,6 +374,17 @@ class TaskControl:
         resource = str(run.canonical if run else task.id)
         entry = Entry(name, Outcome.DONE, resource=resource, reason=reason[:500], details={**about, **details})
         return self._trail.write(caller, entry)
+
+
+@contextmanager
+def _first_of_key() -> Generator[None]:
+    """Ask for a repetition when another task of the same key was queued at the same moment."""
+    try:
+        yield
+    except UniqueViolated as error:
+        if error.constraint != FIFO_INDEX:
+            raise
+        raise UpstreamUnavailable("the queue of its key", retry_after_s=1) from error
 
 
 def _step(

@@ -21,7 +21,18 @@ class TaskBusy(Conflict):
     """The task is being worked on, and has asked nothing."""
 
     def __init__(self, state: str) -> None:
-        super().__init__(f"the task is {state} and has asked nothing", reason="TASK_BUSY", state=state)
+        super().__init__(f"the task is {state} and waits for no answer", reason="TASK_BUSY", state=state)
+
+
+class TaskMoved(Conflict):
+    """The task changed between the moment it was read and the moment it was to be written."""
+
+    def __init__(self, state: str) -> None:
+        super().__init__(
+            f"the task is no longer {state}: read it again, and repeat what still applies",
+            reason="TASK_BUSY",
+            state=state,
+        )
 
 
 class SecretsGone(Conflict):
@@ -66,7 +77,7 @@ class EffectBusy(DragomanError):
     kind, code, retryable = Kind.UNAVAILABLE, "EFFECT_BUSY", True
 
     def __init__(self, step: str, *, busy_s: float) -> None:
-        super().__init__(f"an earlier attempt may still be at the step {step!r}", step=step)
+        super().__init__(f"an earlier attempt may still perform the step {step!r}; the task is retried", step=step)
         self.busy_s = busy_s
 
 

@@ -156,3 +156,8 @@ class TaskQuery:
     auth: bool | None = None
     since: datetime | None = None
     after: tuple[datetime, UUID] | None = None
+
+
+def context_key(context_id: str) -> str:
+    """Return the key by which the turns of one conversation run one after another."""
+    return f"context:{context_id}"

@@ -66,6 +66,19 @@ class TaskViews:
         asked: Json = value.get("details") or {}
         return runs[-1:] if (asked.get("reason"), asked.get("step")) == ("EFFECT_UNKNOWN", step) else []
 
+    async def find_turn_waiting_for_effect(self, tenant: UUID, task_id: UUID, step: str) -> Task | None:
+        """Return the turn of a conversation that asks a person what became of this step."""
+        task = await self._tasks.find(tenant, str(task_id))
+        if task is None or task.delegated or task.state is not State.INPUT_REQUIRED:
+            return None
+        return task if (task.slot or {}).get("effect") == step else None
+
+    async def waiting_for_approval(self, tenant: UUID, canonical: UUID, approval_id: str) -> list[RunRow]:
+        """Return the latest run of a task, if it waits for this approval."""
+        runs = await self._views.runs(tenant, canonical)
+        waits = runs and runs[-1].task.state is State.INPUT_REQUIRED and approval_id in (runs[-1].waits_for or ())
+        return runs[-1:] if waits else []
+
     async def page(self, caller: Caller, given: m.ListTasks, limit: int, cursor: UUID | None) -> list[m.TaskSummary]:
         """Tasks of every kind, newest first, one more than the limit when there are more."""
         rows = await self._views.page(

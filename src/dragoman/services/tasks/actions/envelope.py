@@ -109,12 +109,18 @@ class Envelope(Input):
     matter: Matter
     governance: GovernanceContext = Field(default_factory=GovernanceContext)
     idempotency_key: str = Field(min_length=1, max_length=200)
-    request: RequestMetadata
+    request: RequestMetadata = Field(default_factory=lambda: RequestMetadata.model_validate({}))
     input: dict[str, Any] = Field(default_factory=dict[str, Any])
 
     def digest(self) -> bytes:
         """What was asked: the envelope without `request` and `governance`, which may differ in a repetition."""
         return digest_of("task.submit", self.model_dump(mode="json", exclude={"request", "governance"}))
+
+
+def fifo_key_of(envelope: dict[str, Any]) -> str | None:
+    """Return the key by which an action, whose envelope is kept as this, waits for others; None where it does not."""
+    key = envelope.get("request", {}).get("queue_key")
+    return f"queue:{key}" if key else None
 
 
 def digest_of_action(action: str, resource: Resource, matter_id: str, given: dict[str, Any]) -> str:

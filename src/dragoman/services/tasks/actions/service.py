@@ -1,14 +1,9 @@
 """Delegated tasks for those who ask: hand over, look, list, read the log."""
 
-from uuid import UUID
-
 from dragoman.context import Caller
 from dragoman.operations import Page
-from dragoman.services.tasks import events
 from dragoman.services.tasks import shapes as m
 from dragoman.services.tasks.actions.submission import Submissions
-from dragoman.services.tasks.engine.engine import Engine
-from dragoman.services.tasks.engine.store import EngineStore
 from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.store import TaskStore
 from dragoman.services.tasks.store_views import RunRow, TaskViewStore
@@ -21,15 +16,11 @@ class DelegationService:
     def __init__(
         self,
         submissions: Submissions,
-        engine: Engine,
-        store: EngineStore,
         *,
         views: TaskViewStore,
         tasks: TaskStore,
     ) -> None:
         self._submissions = submissions
-        self._engine = engine
-        self._store = store
         self._views = views
         self._tasks = tasks
         self.views = TaskViews(tasks, views)
@@ -77,13 +68,6 @@ class DelegationService:
         shown = [m.TaskEvent(seq=one.seq, at=one.at, kind=one.body["kind"], body=one.body) for one in log]
         last = log[-1].seq if log else given.after
         return m.TaskEvents(task_id=task.id, state=task.state, events=shown, next_after=last)
-
-    async def decided(self, tenant: UUID, approval_id: str) -> None:
-        """Let those tasks go on that waited for an approval which is no longer open, and for nothing else."""
-        event = events.status(State.INPUT_REQUIRED, State.QUEUED, reason="approvals are decided")
-        for task_id in await self._store.decided(tenant, approval_id, event):
-            self._engine.notifier.happened(task_id)
-        self._engine.poke()
 
 
 def _submitted(run: RunRow, *, replayed: bool) -> m.Submitted:

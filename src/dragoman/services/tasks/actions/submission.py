@@ -14,7 +14,7 @@ from dragoman.services.audit.store import Line
 from dragoman.services.audit.trail import AuditTrail, Entry
 from dragoman.services.tasks import events
 from dragoman.services.tasks.actions.attempt import WAITS_FOR_APPROVAL
-from dragoman.services.tasks.actions.envelope import ActorType, Envelope
+from dragoman.services.tasks.actions.envelope import ActorType, Envelope, fifo_key_of
 from dragoman.services.tasks.actions.errors import ActorMismatch, CapabilityNotFound, DeadlinePassed
 from dragoman.services.tasks.actions.ports import Documents, Governance, Judgment, Phase, Registry, Route
 from dragoman.services.tasks.actions.results import asking, read_input, result_artifacts
@@ -118,6 +118,7 @@ class Submissions:
         waits_for = list(judgment.waits_for) or None
         state, steps, message, artifacts = self._beginning(envelope, route, judgment, waits_for)
         parked = state is State.INPUT_REQUIRED
+        kept = envelope.model_dump(mode="json", exclude_none=True)
         return ActionBirth(
             tenant=caller.tenant,
             id=task_id,
@@ -139,7 +140,8 @@ class Submissions:
             # One that waits for approvals is claimed only when its time is over.
             queue=state is State.QUEUED or (parked and envelope.request.deadline is not None),
             run_at=envelope.request.deadline if parked else None,
-            fifo_key=f"queue:{envelope.request.queue_key}" if envelope.request.queue_key else None,
+            # One that waits for a person does not hold up the others of its key.
+            fifo_key=None if parked else fifo_key_of(kept),
             actor=envelope.actor.id,
             key=envelope.idempotency_key,
             digest=digest.hex(),
@@ -151,7 +153,7 @@ class Submissions:
             dry_run=envelope.request.dry_run,
             waits_for=waits_for if parked else None,
             governance=judgment.snapshot,
-            envelope=envelope.model_dump(mode="json", exclude_none=True),
+            envelope=kept,
             _record=self._record(caller, envelope, route, task_id, digest),
         )
 
@@ -206,7 +208,7 @@ def check_actor(caller: Caller, envelope: Envelope) -> None:
     if actor.tenant_id is not None and actor.tenant_id not in (str(caller.tenant), caller.tenant_slug):
         raise ActorMismatch("the actor's tenant is not that of the credentials")
     if actor.type is ActorType.HUMAN and caller.type is not PrincipalType.USER:
-        raise ActorMismatch(f"the actor is said to be human, and the credentials are those of a {caller.type.value}")
+        raise ActorMismatch(f"actor.type is human, but the credentials belong to a {caller.type.value}: set actor.type")
     if actor.on_behalf_of is not None and caller.type is PrincipalType.USER and not _may_stand_in(caller):
         raise ActorMismatch("only an agent, a service or an administrator acts for another")
 

@@ -39,7 +39,7 @@ _BEGIN_S: Final = 0.05
 _GATHER_S: Final = 0.005
 # Counting reads the whole queue, so it is done less often than the rest.
 _BEATS_A_COUNT = 4
-_FIFO_INDEX: Final = "task_queue_fifo_head"
+FIFO_INDEX: Final = "task_queue_fifo_head"
 _TRIES: Final = 20
 
 W = TypeVar("W")
@@ -356,7 +356,7 @@ async def _in_turn(batcher: Batcher[W, R], item: W) -> R:
         try:
             return await batcher.put(item)
         except UniqueViolated as error:
-            if error.constraint != _FIFO_INDEX:
+            if error.constraint != FIFO_INDEX:
                 raise
     raise UpstreamUnavailable("the queue of its key", retry_after_s=1)
 

@@ -89,10 +89,12 @@ WITH given AS (
 )
 SELECT task_id FROM accepted"""
 
-# The first of those that wait behind a task of the same key may run once that one has left the queue.
+# The first of those that wait behind a task of the same key may run once that one has left the queue, or is parked.
 _FREE_NEXT: LiteralString = """
 next AS (
-    UPDATE task_queue q SET blocked = false, run_at = now(), started_at = now() FROM gone g CROSS JOIN LATERAL (
+    UPDATE task_queue q SET blocked = false, run_at = now(), started_at = now() FROM (
+        SELECT * FROM gone UNION ALL SELECT * FROM parked
+    ) g CROSS JOIN LATERAL (
         SELECT n.task_id FROM task_queue n WHERE n.tenant_id = g.tenant_id AND n.fifo_key = g.fifo_key AND n.blocked
         ORDER BY n.queued_at, n.task_id LIMIT 1
     ) n WHERE q.task_id = ANY (ARRAY[n.task_id]) AND g.fifo_key IS NOT NULL AND NOT g.blocked
@@ -109,7 +111,8 @@ _MOVED: LiteralString = f"""
 WITH given AS (
     SELECT * FROM jsonb_to_recordset($1::text::jsonb) AS g ({_STEP})
 ), held AS MATERIALIZED (
-    SELECT g.place, q.worker, q.attempt FROM given g JOIN task_queue q ON q.task_id = ANY (ARRAY[g.id])
+    SELECT g.place, q.worker, q.attempt, q.fifo_key, q.blocked
+    FROM given g JOIN task_queue q ON q.task_id = ANY (ARRAY[g.id])
     FOR UPDATE OF q
 ), moved AS (
     UPDATE tasks t SET
@@ -136,19 +139,28 @@ WITH given AS (
     DELETE FROM task_queue q USING moved m
     WHERE q.task_id = ANY (ARRAY[m.id]) AND (m.queue = 'end' OR (m.queue = 'wait' AND m.until IS NULL))
     RETURNING q.tenant_id, q.fifo_key, q.blocked
+), parked AS (
+    -- A task that waits for a person does not hold up the others of its key; it keeps its row to be ended in time.
+    UPDATE task_queue q SET worker = NULL, lease_until = NULL, run_at = m.until, fifo_key = NULL, blocked = false,
+        attempt = greatest(q.attempt, m.attempt), caller = coalesce(m.caller, q.caller)
+    FROM moved m JOIN held h ON h.place = m.place
+    WHERE q.task_id = ANY (ARRAY[m.id]) AND m.queue = 'wait' AND m.until IS NOT NULL
+    RETURNING q.tenant_id, h.fifo_key, h.blocked
 ), {_FREE_NEXT}, placed AS (
     INSERT INTO task_queue AS q (task_id, tenant_id, lane, worker, lease_until, run_at, attempt, picks, fifo_key,
                                  blocked, caller)
     SELECT g.id, g.tenant, g.lane, CASE WHEN g.queue = 'lease' AND NOT b.behind THEN g.worker END,
            CASE WHEN g.queue = 'lease' AND NOT b.behind THEN now() + $2::interval END,
-           CASE WHEN g.queue = 'wait' THEN g.until ELSE least(now() + make_interval(secs => g.delay_s), g.until) END,
+           least(now() + make_interval(secs => g.delay_s), g.until),
            g.attempt + CASE WHEN g.queue = 'lease' AND g.state = 'queued' AND NOT b.behind THEN 1 ELSE 0 END,
            CASE WHEN g.queue = 'lease' AND NOT b.behind THEN 1 ELSE 0 END, g.fifo_key, b.behind, g.caller
     FROM moved g CROSS JOIN LATERAL ({_BEHIND}) b
-    WHERE g.queue IN ('ready', 'lease') OR (g.queue = 'wait' AND g.until IS NOT NULL)
+    WHERE g.queue IN ('ready', 'lease')
     ON CONFLICT (task_id) DO UPDATE SET worker = excluded.worker, lease_until = excluded.lease_until,
         run_at = excluded.run_at, attempt = greatest(q.attempt, excluded.attempt),
-        caller = coalesce(excluded.caller, q.caller)
+        caller = coalesce(excluded.caller, q.caller), fifo_key = excluded.fifo_key,
+        -- One that had its place keeps it, whoever has come behind it since.
+        blocked = CASE WHEN q.fifo_key = excluded.fifo_key THEN q.blocked ELSE excluded.blocked END
     RETURNING q.task_id, q.blocked, q.attempt
 ), logged AS (
     INSERT INTO task_events (tenant_id, task_id, seq, body)
@@ -240,27 +252,19 @@ WITH moved AS (
     UPDATE tasks SET seq = seq + 1 WHERE tenant_id = $1 AND id = $2 RETURNING seq
 )
 INSERT INTO task_events (tenant_id, task_id, seq, body) SELECT $1, $2, seq, $3 FROM moved"""
-# One approval fewer to wait for; a task that waits for none goes on. One that was not approved leaves nothing to wait
-# for, whatever becomes of the others.
+# A decided approval is no longer waited for, unless it is the last one: that is left to the step that lets the task go
+# on, so that a task whose step was not written is found again.
+NARROW: LiteralString = """
+UPDATE delegations d SET waits_for = array_remove(d.waits_for, $2)
+WHERE d.tenant_id = $1 AND d.waits_for @> ARRAY[$2] AND cardinality(d.waits_for) > 1 AND NOT EXISTS (
+    SELECT FROM approvals a WHERE a.tenant_id = $1 AND a.id = $2::text::uuid
+    AND a.state NOT IN ('pending', 'approved', 'consumed'))"""
+# An approval that was not given leaves nothing to wait for, whatever becomes of the others.
 DECIDED: LiteralString = """
-WITH fewer AS (
-    UPDATE delegations d SET waits_for = CASE
-        WHEN EXISTS (SELECT FROM approvals a WHERE a.tenant_id = $1 AND a.id = $2::text::uuid
-                     AND a.state NOT IN ('pending', 'approved', 'consumed')) THEN NULL
-        ELSE nullif(array_remove(d.waits_for, $2), '{}') END
-    WHERE d.tenant_id = $1 AND d.waits_for @> ARRAY[$2] RETURNING d.task_id, d.waits_for
-), moved AS (
-    UPDATE tasks t SET state = 'queued', seq = t.seq + 1, status_at = now(), message = NULL
-    FROM fewer f WHERE f.waits_for IS NULL AND t.tenant_id = $1 AND t.id = f.task_id AND t.state = 'input_required'
-    RETURNING t.id, t.seq, t.attempt
-), woken AS (
-    INSERT INTO task_queue (task_id, tenant_id, lane, attempt) SELECT m.id, $1, 'action', m.attempt FROM moved m
-    ON CONFLICT (task_id) DO UPDATE SET run_at = now()
-), logged AS (
-    INSERT INTO task_events (tenant_id, task_id, seq, body)
-    SELECT $1, m.id, m.seq, $3 FROM moved m
-)
-SELECT id FROM moved"""
+SELECT d.canonical_id FROM delegations d WHERE d.tenant_id = $1 AND d.waits_for @> ARRAY[$2] AND (
+    cardinality(d.waits_for) = 1 OR EXISTS (
+        SELECT FROM approvals a WHERE a.tenant_id = $1 AND a.id = $2::text::uuid
+        AND a.state NOT IN ('pending', 'approved', 'consumed')))"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,10 +449,11 @@ class EngineStore:
         """Append to the log what did not move the task."""
         await self._db.execute(self._scope, NOTE, tenant, task_id, event)
 
-    async def decided(self, tenant: UUID, approval_id: str, event: Json) -> list[UUID]:
-        """An approval is no longer open: return the tasks that can go on now."""
-        rows = await self._db.fetch(self._scope, DECIDED, tenant, approval_id, event)
-        return [row["id"] for row in rows]
+    async def decided(self, tenant: UUID, approval_id: str) -> list[UUID]:
+        """Note that an approval is no longer open; return the tasks that wait for nothing else."""
+        await self._db.execute(self._scope, NARROW, tenant, approval_id)
+        rows = await self._db.fetch(self._scope, DECIDED, tenant, approval_id)
+        return [row["canonical_id"] for row in rows]
 
 
 def _claim(row: Any) -> Claim:

@@ -39,7 +39,7 @@ from dragoman.services.tasks.errors import (
 )
 from dragoman.services.tasks.identity import caller_json
 from dragoman.services.tasks.lifecycle import State
-from dragoman.services.tasks.models import KEY_NAMES, Incoming, Json, LoggedEvent, Reply, Task, TaskQuery
+from dragoman.services.tasks.models import KEY_NAMES, Incoming, Json, LoggedEvent, Reply, Task, TaskQuery, context_key
 from dragoman.services.tasks.passages import SEND_MESSAGE
 from dragoman.services.tasks.ports import Delegations, Refusals, Sessions
 from dragoman.services.tasks.reader import TaskReader
@@ -280,7 +280,7 @@ class TaskService:
             await incoming.attach(task, 0)
         claim = self._claim(caller, incoming)
         turn = Turn(caller, message, incoming.tool_call, not known, replies, claim, outcome)
-        fifo_key = None if direct else _fifo_key(context_id)
+        fifo_key = None if direct else context_key(context_id)
         if fifo_key is None or incoming.context_id is None:
             lease = self._engine.lease(task.id, 1, fifo_key=fifo_key)
             run = TurnRun(self._turns, task, turn, lease, stored=False)
@@ -340,7 +340,7 @@ class TaskService:
                 task.history = [*task.history, message]
                 if written.blocked:
                     return task
-                lease = self._engine.lease(task.id, written.attempt, since=since, fifo_key=_fifo_key(task.context_id))
+                lease = self._engine.lease(task.id, written.attempt, since=since, fifo_key=context_key(task.context_id))
                 turn = Turn(caller, _with_key(incoming), incoming.tool_call)
                 return self._run_stored(task, turn, lease)
         raise TaskBusy(task.state.value)
@@ -371,7 +371,7 @@ class TaskService:
             history=[message],
             queue=Queue.LEASE,
             worker=self._engine.owner,
-            fifo_key=_fifo_key(task.context_id),
+            fifo_key=context_key(task.context_id),
             head_only=to is State.IN_PROGRESS,
             caller=caller_json(caller),
             _claim=self._claim(caller, incoming),
@@ -434,11 +434,6 @@ class TaskService:
             if run.task.resting or run.reply is not None:
                 return replace(run.task, artifacts=run.task.once) if run.task.once else run.task
         return await self.get(caller, str(run.task.id))
-
-
-def _fifo_key(context_id: str) -> str:
-    """The turns of one conversation run one after another."""
-    return f"context:{context_id}"
 
 
 def _rests(happening: LoggedEvent) -> bool:
