@@ -70,7 +70,7 @@ def _seeds(server: Server) -> tuple[list[str], NDArray[Any]]:
         client.timeout = httpx.Timeout(120)
         for begin in range(0, len(new), 500):
             client.post("/api/memories/bulk", json={"memories": new[begin : begin + 500]}).raise_for_status()
-    wait_for(lambda: not sql(server, "SELECT 1 FROM memory_pending LIMIT 1"), "the vectors", 120)
+    wait_for(lambda: not sql(server, "SELECT 1 FROM memory_pending LIMIT 1"), "the vectors", patience_s=120)
     rows = sql(server, _SEEDS)
     return [row["content"] for row in rows], np.asarray(
         [json.loads(row["embedding"]) for row in rows], dtype=np.float32

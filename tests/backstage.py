@@ -15,6 +15,7 @@ import asyncpg
 
 from dragoman.infra.ids import new_id
 from tests.harness import Server
+from tests.patience import PATIENCE_S
 
 
 def database_url(server: Server, database: str | None = None) -> str:
@@ -122,7 +123,7 @@ def connect(server: Server) -> socket.socket:
     """A bare connection to the server."""
     match = re.fullmatch(r"https?://(.+):(\d+)", server.url)
     assert match is not None
-    return socket.create_connection((match[1], int(match[2])), timeout=20)
+    return socket.create_connection((match[1], int(match[2])), timeout=PATIENCE_S)
 
 
 def exchange(server: Server, *pieces: bytes) -> bytes:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 from unittest.mock import patch
 
 import httpx
@@ -28,6 +28,7 @@ from dragoman.infra.auth.keyring import Keyring
 from dragoman.infra.auth.tokens import Grant, Issuer
 from dragoman.testing import make_database, own_database, running
 from tests.clusters import data_dir, lay_cluster
+from tests.patience import PATIENCE_S
 
 DRAGOMAN = Path(sys.executable).with_name("dragoman")
 # Tests of limits set their own; all others must not run into one.
@@ -35,6 +36,8 @@ GENEROUS = {"DRAGOMAN_LIMITS__IP_PER_MIN": "1000000", "DRAGOMAN_LIMITS__USER_PER
             "DRAGOMAN_LIMITS__TENANT_PER_MIN": "1000000"}  # fmt: skip
 
 
+# One look at a server that may not be there yet: it is asked again.
+_PROBE_S: Final = 10.0
 # The environment and the output belong to one command at a time.
 _TYPING = threading.Lock()
 
@@ -101,20 +104,20 @@ class Server:
         wait_for(self._answers, "an answer")
         return self
 
-    def stop(self, with_signal: signal.Signals = signal.SIGTERM, within_s: float = 60) -> int:
+    def stop(self, with_signal: signal.Signals = signal.SIGTERM) -> int:
         """End it and return its exit status."""
         if self._process is None:
             return 0
         if self._process.poll() is None:
             self._process.send_signal(with_signal)
-        status = self._process.wait(within_s)
+        status = self._process.wait(PATIENCE_S)
         self._process = None
         return status
 
     def client(self, token: str | None = None, **options: Any) -> httpx.Client:
         """A client with a bearer token, or without credentials."""
         headers = {"authorization": f"Bearer {token}"} if token else {}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=30, **options)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=PATIENCE_S, **options)
 
     def admin(self, tenant: str = "demo") -> httpx.Client:
         """A client that may do everything."""
@@ -147,7 +150,7 @@ class Server:
             env=self._client_environment(environment),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             check=False,
         )
 
@@ -168,7 +171,7 @@ class Server:
 
     def _answers(self) -> bool:
         try:
-            return httpx.get(f"{self.url}/ready", timeout=2, verify=False).status_code == 200
+            return httpx.get(f"{self.url}/ready", timeout=_PROBE_S, verify=False).status_code == 200
         except httpx.HTTPError:
             return self._ended()
 
@@ -236,7 +239,7 @@ class InProcess(Server):
         """A test that asks for it is about processes."""
         raise AssertionError("an in-process server has no process of its own; use Process or Server")
 
-    def stop(self, with_signal: signal.Signals = signal.SIGTERM, within_s: float = 60) -> int:  # noqa: ARG002
+    def stop(self, with_signal: signal.Signals = signal.SIGTERM) -> int:
         """End it as SIGTERM would."""
         assert with_signal is signal.SIGTERM, "an in-process server cannot be killed; use Process or Server"
         self._open.close()
@@ -281,12 +284,12 @@ def note_of(note: Path, pid: int) -> bool:
         return False
 
 
-def wait_for(condition: Callable[[], Any], what: str, within_s: float = 30) -> Any:
+def wait_for(condition: Callable[[], Any], what: str, *, patience_s: float = PATIENCE_S) -> Any:
     """Ask until it is so; tests of other processes have nothing better to wait on."""
-    deadline = time.monotonic() + within_s
+    deadline = time.monotonic() + patience_s
     while True:
         if result := condition():
             return result
         if time.monotonic() > deadline:
-            raise AssertionError(f"waited {within_s} s in vain for {what}")
+            raise AssertionError(f"waited {patience_s:g} s in vain for {what}")
         time.sleep(0.02)

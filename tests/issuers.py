@@ -16,6 +16,7 @@ from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from dragoman.infra.auth.keyring import Keyring
 from tests.harness import Server
+from tests.patience import PATIENCE_S
 
 SigningKey = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey
 ABSENT = object()
@@ -119,7 +120,7 @@ class ExternalIssuer:
         """One request, in its own thread."""
         self.fetches += 1
         if self.mood == "silent":
-            self._freed.wait(60)
+            self._freed.wait(PATIENCE_S)
             return
         found: Any = {"keys": [{**public_jwk(key), "kid": kid} for kid, key in self._keys.items()]}
         if self.published is not None:

@@ -39,7 +39,7 @@ def _arrive(effort: Effort, outside: Path, outcome: Outcome) -> None:
         bearer = {"authorization": f"Bearer {server.token()}"}
         subject = Subject("submit", server, request("POST", "/api/tasks", bearer, body))
         turn = subject.take_turn(effort.open_s, rate=PER_S, connections=CONNECTIONS)
-        wait_for(lambda: not sql(server, "SELECT 1 FROM task_queue LIMIT 1"), "the end of every task", 60)
+        wait_for(lambda: not sql(server, "SELECT 1 FROM task_queue LIMIT 1"), "the end of every task")
     load, spread = turn.load, turn.load.latency
     held = load.per_s >= PER_S * _TOLERANCE
     outcome.lines += [

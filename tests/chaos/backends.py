@@ -19,6 +19,7 @@ from dragoman.infra.embedded.binaries import Binaries, find_binaries, readable_b
 from tests.chaos.machine import free_port, spawn
 from tests.clusters import lay_cluster
 from tests.harness import wait_for
+from tests.patience import PATIENCE_S
 
 DATABASE = "dragoman"
 # Durability is what is tested: fsync and full pages stay on. The rest keeps a cluster small.
@@ -73,7 +74,7 @@ class Backend:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGCONT)
             self._process.kill()
-            self._process.wait(20)
+            self._process.wait(PATIENCE_S)
 
     def pause(self) -> None:
         """Stop the main process and every process below it."""
@@ -127,7 +128,7 @@ class Postgres(Backend):
                 time.sleep(0.1)
             return self.running and self._ready()
 
-        wait_for(up, f"PostgreSQL (see {self._log})", 60)
+        wait_for(up, f"PostgreSQL (see {self._log})")
 
     def stop(self) -> None:
         """End it with its data written; a killed one would leave its shared memory behind."""
@@ -135,17 +136,17 @@ class Postgres(Backend):
             self.resume()
             os.kill(self.pid, signal.SIGINT)
             assert self._process is not None
-            self._process.wait(30)
+            self._process.wait(PATIENCE_S)
 
     def run(self, statement: str, *values: Any, database: str = DATABASE) -> list[asyncpg.Record]:
         """Run one statement past every proxy and refusal."""
 
         async def go() -> list[asyncpg.Record]:
-            connection = await asyncpg.connect(self.url.replace(f"/{DATABASE}?", f"/{database}?"), timeout=10)
+            connection = await asyncpg.connect(self.url.replace(f"/{DATABASE}?", f"/{database}?"))
             try:
-                return await connection.fetch(statement, *values, timeout=30)
+                return await connection.fetch(statement, *values, timeout=PATIENCE_S)
             finally:
-                await connection.close(timeout=5)
+                await connection.close(timeout=PATIENCE_S)
 
         return asyncio.run(go())
 
@@ -186,14 +187,14 @@ class Postgres(Backend):
         (self.data / "pg_hba.kept").write_text(kept)
         rules.write_text("local all all trust\nhost all all 127.0.0.1/32 reject\n")
         self.run("SELECT pg_reload_conf()")
-        wait_for(self._refuses, "the reload of pg_hba.conf", 10)
+        wait_for(self._refuses, "the reload of pg_hba.conf")
         self.terminate_backends()
 
     def accept_by_hba(self) -> None:
         """Take sessions over TCP again."""
         (self.data / "pg_hba.conf").write_text((self.data / "pg_hba.kept").read_text())
         self.run("SELECT pg_reload_conf()")
-        wait_for(lambda: not self._refuses(), "the reload of pg_hba.conf", 10)
+        wait_for(lambda: not self._refuses(), "the reload of pg_hba.conf")
 
     def refuse_connections(self) -> None:
         """Refuse every session of the database with 55000, and end those there are."""
@@ -208,7 +209,7 @@ class Postgres(Backend):
     def _refuses(self) -> bool:
         async def go() -> bool:
             try:
-                connection = await asyncpg.connect(f"postgresql://postgres@127.0.0.1:{self.port}/{DATABASE}", timeout=5)
+                connection = await asyncpg.connect(f"postgresql://postgres@127.0.0.1:{self.port}/{DATABASE}")
             except asyncpg.InvalidAuthorizationSpecificationError:
                 return True
             await connection.close()
@@ -216,12 +217,9 @@ class Postgres(Backend):
 
         return asyncio.run(go())
 
-    def wait_until_ready(self, within_s: float) -> bool:
-        """Wait until it takes sessions, if it does so by itself."""
-        try:
-            wait_for(lambda: not self.running or self._ready(), "PostgreSQL", within_s)
-        except AssertionError:
-            return self.running
+    def wait_until_ready(self) -> bool:
+        """Wait until it takes sessions or has ended; gives whether it takes them."""
+        wait_for(lambda: not self.running or self._ready(), "PostgreSQL to recover, or to end")
         return self.running
 
     def _ready(self) -> bool:
@@ -247,11 +245,11 @@ class Valkey(Backend):
         """Start it and wait until it answers."""
         options = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
         self.spawn([str(self.binaries.valkey), *options], self._log)
-        wait_for(self._answers, "Valkey", 20)
+        wait_for(self._answers, "Valkey")
 
     def _answers(self) -> bool:
         try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as wire:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S) as wire:
                 wire.sendall(b"PING\r\n")
                 return wire.recv(16).startswith(b"+PONG")
         except OSError:

@@ -9,6 +9,7 @@ import httpx
 
 from tests.chaos.nodes import Node
 from tests.harness import wait_for
+from tests.patience import PATIENCE_S
 
 Json = dict[str, Any]
 ENDED = ("succeeded", "failed", "rejected", "cancelled", "dead_letter")
@@ -38,7 +39,7 @@ def message(*parts: Json, at_once: bool = False, **fields: Any) -> Json:
 class Caller:
     """Calls one server as an administrator of the tenant `demo`."""
 
-    def __init__(self, node: Node, *, timeout_s: float = 30, user: str = "admin") -> None:
+    def __init__(self, node: Node, *, timeout_s: float = PATIENCE_S, user: str = "admin") -> None:
         self.http = node.client(node.token(user=user), timeout_s=timeout_s)
 
     def rest(self, method: str, path: str, body: Json | None = None, *, key: str | None = None) -> httpx.Response:
@@ -90,15 +91,13 @@ class Caller:
         assert answer.status_code == 200, answer.text
         return answer.json()["data"]
 
-    def reaches(self, task_id: str, *states: str, within_s: float = 30) -> Json:
+    def reaches(self, task_id: str, *states: str) -> Json:
         """Wait until the task is in one of these states; any end, where none is named."""
         wanted = states or ENDED
         what = f"task {task_id} to be {' or '.join(wanted)}"
-        return self.sees(task_id, lambda task: task["state"] in wanted, what, within_s=within_s)
+        return self.sees(task_id, lambda task: task["state"] in wanted, what)
 
-    def sees(
-        self, task_id: str, condition: Callable[[Json], bool], what: str = "the task", *, within_s: float = 30
-    ) -> Json:
+    def sees(self, task_id: str, condition: Callable[[Json], bool], what: str = "the task") -> Json:
         """Wait until the task is like this."""
 
         def look() -> Json | None:
@@ -106,7 +105,7 @@ class Caller:
             found = answer.json().get("data") if answer.status_code == 200 else None
             return found if found and condition(found) else None
 
-        return wait_for(look, what, within_s)
+        return wait_for(look, what)
 
     def close(self) -> None:
         """Close its connections."""

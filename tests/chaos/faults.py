@@ -14,6 +14,7 @@ from tests.chaos.installation import Installation, ahead_by
 from tests.chaos.machine import full_disk
 from tests.chaos.nodes import Node
 from tests.chaos.partition import Link
+from tests.patience import PATIENCE_S
 
 POSTGRES: Final = "postgres"
 VALKEY: Final = "valkey"
@@ -88,13 +89,13 @@ class Injector:
         thread = Thread(target=self._suffer, args=(fault, lock, begun), name=str(fault))
         self._threads.append(thread)
         thread.start()
-        begun.wait(60)
+        begun.wait(PATIENCE_S)
         self.injected[f"{fault.kind} {fault.victim}"] += 1
 
     def finish(self) -> None:
         """Wait until every fault is over."""
         for thread in self._threads:
-            thread.join(120)
+            thread.join(2 * PATIENCE_S)
             if thread.is_alive():
                 self.troubles.append(f"{thread.name} did not end")
 
@@ -126,7 +127,7 @@ class Injector:
             with full_disk(self._site.disk):
                 begun.set()
                 time.sleep(fault.lasts_s)
-            if not postgres.wait_until_ready(5):  # it ends when it cannot even write that it recovers
+            if not postgres.wait_until_ready():  # it ends when it cannot even write that it recovers
                 postgres.start()
             return
         if fault.kind == "refuse-28000":
@@ -183,7 +184,7 @@ class Injector:
         else:
             begun.set()
             with suppress(TimeoutError):
-                node.stop(within_s=30)
+                node.stop()
         begun.set()
         time.sleep(fault.lasts_s)
         node.skew(ahead_by(600 + 100 * fault.lasts_s) if fault.kind == "skew" else {})
@@ -206,7 +207,7 @@ class Supervisor:
     def stop(self) -> None:
         """Stop watching."""
         self._stopping.set()
-        self._thread.join(10)
+        self._thread.join(PATIENCE_S)
 
     def _watch(self) -> None:
         while not self._stopping.wait(0.5):

@@ -10,6 +10,8 @@ import httpx
 from tests.chaos.installation import Installation
 
 _AT_ONCE = 12
+# A stream that says nothing for so long is left, and followed again from where it was.
+_CALL_S = 15.0
 
 
 @dataclass
@@ -50,7 +52,7 @@ class Followers:
         found: list[str] = []
         for followed in self.followed:
             whole = Followed(followed.name, followed.task_id)
-            with httpx.Client(base_url=self._servers[0].url, timeout=15) as client:
+            with httpx.Client(base_url=self._servers[0].url, timeout=_CALL_S) as client:
                 self._read(client, self._servers[0].token(), whole)
             expected = whole.seen if followed.ended else whole.seen[: len(followed.seen)]
             if followed.seen != expected:
@@ -62,7 +64,7 @@ class Followers:
         while not self._giving_up.is_set():
             server = chance.choice(self._servers)
             try:
-                with httpx.Client(base_url=server.url, timeout=15) as client:
+                with httpx.Client(base_url=server.url, timeout=_CALL_S) as client:
                     followed.ended = self._read(client, server.token(), followed)
                 if followed.ended:
                     return

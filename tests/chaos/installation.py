@@ -133,9 +133,9 @@ class Installation:
             if not node.alive:
                 node.start()
 
-    def caller(self, name: str, *, timeout_s: float = 30) -> Caller:
+    def caller(self, name: str) -> Caller:
         """A caller at this server, until the installation ends or `release_callers`."""
-        self._callers.append(Caller(self.nodes[name], timeout_s=timeout_s))
+        self._callers.append(Caller(self.nodes[name]))
         return self._callers[-1]
 
     def caller_beside(self, name: str) -> Caller:

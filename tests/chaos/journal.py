@@ -60,10 +60,10 @@ class Journal:
         lines = [Entry(**json.loads(line)) for line in self._file.read_text().splitlines()]
         return [one for one in lines if name in (None, one.name) and (not what or one.what in what)]
 
-    def wait(self, name: str, what: str, *, times: int = 1, within_s: float = 30) -> list[Entry]:
+    def wait(self, name: str, what: str, *, times: int = 1) -> list[Entry]:
         """Wait until it happened so often."""
         seen: Callable[[], list[Entry]] = lambda: self.read(name, what)  # noqa: E731 - it is asked twice
-        wait_for(lambda: len(seen()) >= times, f"{times} x {what} of {name}", within_s)
+        wait_for(lambda: len(seen()) >= times, f"{times} x {what} of {name}")
         return seen()
 
     def open_gate(self, name: str) -> None:

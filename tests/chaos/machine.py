@@ -11,6 +11,7 @@ from typing import IO, Final
 
 from dragoman.infra.embedded import tie_to_parent
 from dragoman.infra.embedded.account import Account
+from tests.patience import PATIENCE_S
 
 
 def free_port() -> int:
@@ -45,7 +46,7 @@ def spawn(
             preexec_fn=tie_to_parent(signal.SIGKILL),  # noqa: PLW1509 - two system calls, no locks, no imports
         )
 
-    return _SPAWNER.submit(start).result(60)
+    return _SPAWNER.submit(start).result(PATIENCE_S)
 
 
 @contextmanager

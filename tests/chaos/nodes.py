@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, Final
 
 import httpx
 
@@ -17,6 +17,10 @@ from dragoman.infra.auth.tokens import Grant, Issuer
 from tests.chaos.machine import free_port, spawn
 from tests.chaos.partition import Link, Proxy
 from tests.harness import DRAGOMAN, wait_for
+from tests.patience import PATIENCE_S
+
+# One look at a server that may not be there yet: it is asked again.
+_PROBE_S: Final = 10.0
 
 
 class Node:
@@ -91,13 +95,13 @@ class Node:
 
     def wait_until_ready(self) -> None:
         """Wait until it answers, or says that it runs."""
-        wait_for(self.answers if self.serves else self._runs, f"{self.name} (see {self.log})", 60)
+        wait_for(self.answers if self.serves else self._runs, f"{self.name} (see {self.log})")
 
     def answers(self) -> bool:
         """Check that it is ready for requests."""
         self._refuse_if_ended()
         try:
-            return httpx.get(f"{self.url}/ready", timeout=2).status_code == 200
+            return httpx.get(f"{self.url}/ready", timeout=_PROBE_S).status_code == 200
         except httpx.HTTPError:
             return False
 
@@ -105,15 +109,15 @@ class Node:
         """End it without any notice."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait(20)
+            self._process.wait(PATIENCE_S)
 
-    def stop(self, within_s: float = 30) -> int:
+    def stop(self) -> int:
         """End it politely and return its exit status."""
         assert self._process is not None
         if self.alive:
             self.resume()
             self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(within_s)
+        return self._process.wait(PATIENCE_S)
 
     def kill_child(self) -> None:
         """End one of the processes that serve for it without any notice, or itself where it has none."""
@@ -121,7 +125,7 @@ class Node:
         with suppress(ProcessLookupError):
             os.kill((children or [self.pid])[-1], signal.SIGKILL)
         if not children and self._process is not None:
-            self._process.wait(20)
+            self._process.wait(PATIENCE_S)
 
     def pause(self) -> frozenset[int]:
         """Stop it where it is, with the processes that serve for it; gives who was stopped."""
@@ -147,7 +151,7 @@ class Node:
         issuer = Issuer(Keyring.open(self._secrets).issuer, audience="dragoman", ttl_s=7200)
         return issuer.mint(Grant(tenant, user, [role], None), ttl_s=7200)
 
-    def client(self, token: str | None = None, *, timeout_s: float = 30) -> httpx.Client:
+    def client(self, token: str | None = None, *, timeout_s: float = PATIENCE_S) -> httpx.Client:
         """A client of this server."""
         headers = {"authorization": f"Bearer {token or self.token()}"}
         return httpx.Client(base_url=self.url, headers=headers, timeout=timeout_s)
@@ -160,7 +164,7 @@ class Node:
             env=self.environment | asked,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             check=False,
         )
 

@@ -6,6 +6,7 @@ from typing import Self
 
 from tests.backstage import database_url
 from tests.harness import DRAGOMAN, Server
+from tests.patience import PATIENCE_S
 
 _OUTPOSTS = count(1)
 
@@ -37,7 +38,7 @@ class Outpost:
         """With no time to say anything."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait(20)
+            self._process.wait(PATIENCE_S)
 
     def __enter__(self) -> Self:
         self.keep()

@@ -7,6 +7,8 @@ from enum import Enum
 from threading import Thread
 from typing import Self, TypeVar
 
+from tests.patience import PATIENCE_S
+
 T = TypeVar("T")
 _CHUNK = 65_536
 
@@ -49,7 +51,7 @@ class Proxy:
         """Close the port and every connection."""
         self._call(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
+        self._thread.join(PATIENCE_S)
         self._loop.close()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -110,7 +112,7 @@ class Proxy:
             await asyncio.sleep(0.01)
 
     def _call(self, work: Coroutine[None, None, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
 
     def __enter__(self) -> Self:
         return self

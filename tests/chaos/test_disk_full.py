@@ -40,7 +40,7 @@ def test_a_full_disk_is_an_answer_and_no_loss(site: Installation) -> None:
     after = wait_for(lambda: _sent(caller, "after"), "the next task to be taken")
     taken["after"] = after.json()["data"]["task_id"]
     for key, task_id in taken.items():
-        assert caller.reaches(task_id, within_s=60)["state"] == "succeeded", key
+        assert caller.reaches(task_id)["state"] == "succeeded", key
     assert [len(site.journal.read(key, "effect")) for key in taken] == [1] * len(taken)
 
 
@@ -56,10 +56,10 @@ def test_work_that_lasts_longer_than_its_lease_ends_after_a_full_disk(site: Inst
     if not site.postgres.running:
         site.postgres.start()
     site.journal.open_gate("busy")
-    assert caller.reaches(busy, within_s=60)["state"] == "succeeded"
+    assert caller.reaches(busy)["state"] == "succeeded"
     task_id = caller.submit(envelope("work.long", {"name": name, "for_s": 3 * LEASE_S}))
 
-    ended = caller.reaches(task_id, within_s=60)
+    ended = caller.reaches(task_id)
     assert (ended["state"], ended["attempt"]) == ("succeeded", 1)
 
 

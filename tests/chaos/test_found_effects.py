@@ -23,7 +23,7 @@ def test_nothing_found_is_not_believed_while_the_first_worker_may_still_act(site
     site.journal.open_gate(name)
     holder.resume()
 
-    assert other.reaches(task_id, within_s=60)["state"] == "succeeded"
+    assert other.reaches(task_id)["state"] == "succeeded"
     assert len(site.journal.read(name, "effect")) == 1
 
 
@@ -36,7 +36,7 @@ def test_nothing_found_is_believed_when_the_time_of_the_first_attempt_is_over(si
     site.nodes[first.node].kill()
     site.journal.open_gate(name)
 
-    assert site.caller_beside(first.node).reaches(task_id, within_s=60)["state"] == "succeeded"
+    assert site.caller_beside(first.node).reaches(task_id)["state"] == "succeeded"
     assert len(site.journal.read(name, "effect")) == 1
 
 

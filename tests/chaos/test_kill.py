@@ -12,6 +12,7 @@ import pytest
 
 from tests.backstage import children_of, locked, metrics, processes_of, sql
 from tests.harness import DRAGOMAN, Server, data_dir, wait_for
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def test_a_killed_server_leaves_no_process_and_keeps_what_it_acknowledged(place:
         assert admin.get("/api/tenant/kept").json()["data"]["slug"] == "kept"
         assert admin.post("/api/audit/verify", json={}).json()["data"]["ok"] is True
         assert len([command for command in processes_of(second).values() if "postgres -D" in command]) == 1
-    wait_for(lambda: processes_of(first) == {}, "the end of every process", 10)
+    wait_for(lambda: processes_of(first) == {}, "the end of every process")
 
 
 @pytest.mark.parametrize(("workers", "number"), [("1", signal.SIGTERM), ("2", signal.SIGINT)])
@@ -48,18 +49,18 @@ def test_a_stopping_server_answers_what_it_has_begun_seals_all_and_exits_cleanly
         assert admin.post("/api/tenant", json={"name": "Sealed", "slug": "sealed"}).status_code == 201
         with locked(server, "users"):
             slow = pool.submit(admin.get, "/api/users")
-            wait_for(lambda: metrics(server)["dragoman_open_requests"] == 2, "the request to be under way", 5)
+            wait_for(lambda: metrics(server)["dragoman_open_requests"] == 2, "the request to be under way")
             for pid in [server.pid, *(children_of(server) if number is signal.SIGINT else [])]:
                 os.kill(pid, number)
-            wait_for(lambda: "Shutting down" in server.log.read_text(), "the drain", 5)
+            wait_for(lambda: "Shutting down" in server.log.read_text(), "the drain")
             assert not slow.done()
             (row,) = sql(server, "SELECT count(*) FROM audit_records")
-        answer = slow.result(10)
+        answer = slow.result(PATIENCE_S)
         status = server.stop(number)
 
     assert answer.status_code == 200
     assert status == 0
-    wait_for(lambda: processes_of(server) == {}, "the end of every process", 5)
+    wait_for(lambda: processes_of(server) == {}, "the end of every process")
     assert not (place / "server.json").exists()
     heads = [json.loads(line) for line in (place / "audit" / "heads.jsonl").read_text().splitlines()]
     assert heads[-1]["seq"] == row["count"] > 0
@@ -83,5 +84,5 @@ def test_a_second_server_on_the_same_data_or_port_says_who_is_there(tmp_path: Pa
 def start(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """A server that should not start."""
     return subprocess.run(
-        [str(DRAGOMAN), "serve"], env=environment, capture_output=True, text=True, timeout=60, check=False
+        [str(DRAGOMAN), "serve"], env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )

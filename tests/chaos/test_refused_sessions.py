@@ -11,6 +11,7 @@ import pytest
 from tests.chaos.callers import Caller, envelope, message
 from tests.chaos.installation import LEASE_S, Installation, two_servers
 from tests.doors.a2a.receiver import Receiver
+from tests.patience import PATIENCE_S
 
 # Longer than any background job waits between two looks at the database.
 REFUSED_S = 6.0
@@ -27,7 +28,7 @@ def refused(request: pytest.FixtureRequest) -> Iterator[tuple[Installation, list
         said: list[Health] = []
         until = time.monotonic() + REFUSED_S
         while time.monotonic() < until:
-            said += [httpx.get(f"{node.url}/health", timeout=10).json() for node in site.nodes.values()]
+            said += [httpx.get(f"{node.url}/health", timeout=PATIENCE_S).json() for node in site.nodes.values()]
         (site.postgres.accept_by_hba if by_hba else site.postgres.accept_connections)()
         site.journal.open_gate("busy")
         yield site, said
@@ -39,7 +40,7 @@ def test_delegated_work_that_lasts_longer_than_its_lease_still_ends(refused: tup
     site.heal()
     task_id = _submitted(caller, for_s=3 * LEASE_S)
 
-    ended = caller.reaches(task_id, within_s=60)
+    ended = caller.reaches(task_id)
 
     assert (ended["state"], ended["attempt"]) == ("succeeded", 1)
 

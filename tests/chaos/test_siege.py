@@ -21,7 +21,6 @@ SHORT = Plan(
 )
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.req("ORC-IDM-1", "GW-208")
 def test_six_faults_lose_stick_and_double_nothing(record_property: Callable[[str, object], None]) -> None:
     outcome = Siege(SHORT, print).run()

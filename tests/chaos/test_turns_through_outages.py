@@ -20,6 +20,6 @@ def test_a_turn_that_fails_because_postgresql_was_away_is_run_again(site: Instal
         site.journal.open_gate(name)
         wait_for(site.postgres.terminate_blocked, "the call of the turn to wait for PostgreSQL")
 
-    ended = caller.reaches(task_id, within_s=60)
+    ended = caller.reaches(task_id)
     assert ended["state"] == "succeeded", ended
     assert len(site.journal.read(name, "effect")) == 1

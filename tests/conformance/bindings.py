@@ -17,6 +17,7 @@ from google.rpc import status_pb2
 
 from tests.conformance.reading import read_error, read_message, read_result
 from tests.doors.a2a.calling import sse
+from tests.patience import PATIENCE_S
 
 VERSION = {"a2a-version": "1.0"}
 
@@ -136,7 +137,7 @@ class Grpc:
                 f"/{self.SERVICE.full_name}/{method}",
                 request_serializer=asked.SerializeToString,
                 response_deserializer=answered.FromString,
-            )(ParseDict(params, asked()), metadata=metadata, timeout=30)
+            )(ParseDict(params, asked()), metadata=metadata, timeout=PATIENCE_S)
             yield self._read(method, call)
 
     def _read(self, method: str, call: Any) -> Answer:
@@ -156,7 +157,7 @@ BINDINGS: dict[str, Binding] = {"jsonrpc": JsonRpc(), "http+json": HttpJson(), "
 
 @cache
 def _grpc_address(url: str) -> str:
-    card = httpx.get(f"{url.rstrip('/')}/.well-known/agent-card.json").json()
+    card = httpx.get(f"{url.rstrip('/')}/.well-known/agent-card.json", timeout=PATIENCE_S).json()
     return next(one["url"] for one in card["supportedInterfaces"] if one["protocolBinding"] == "GRPC")
 
 

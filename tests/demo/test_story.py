@@ -2,12 +2,9 @@
 
 import subprocess
 
-import pytest
-
 from tests.harness import DRAGOMAN
 
 
-@pytest.mark.timeout(180)
 def test_the_story_is_told_to_its_end() -> None:
     done = subprocess.run([str(DRAGOMAN), "demo"], capture_output=True, text=True, timeout=180, check=False)
 

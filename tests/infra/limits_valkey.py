@@ -12,6 +12,7 @@ import anyio
 from redis import Redis
 
 from dragoman.infra.limits import Revocation
+from tests.patience import PATIENCE_S
 
 
 def binary() -> Path:
@@ -79,6 +80,6 @@ class Source:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE_S):
         while not true():  # noqa: ASYNC110  what it waits for is in another process
             await anyio.sleep(0.005)

@@ -10,6 +10,7 @@ import pytest
 from dragoman.context import Caller, PrincipalType, Role, TenantId
 from dragoman.infra.auth.authority import Authority, PolicyError
 from tests.harness import DRAGOMAN, InProcess, Server
+from tests.patience import PATIENCE_S
 from tests.tenants import beside, new_tenant
 
 
@@ -105,7 +106,7 @@ def test_a_server_does_not_start_on_policies_that_cannot_be_used(
     environment |= {"DRAGOMAN_POLICY_DIR": str(tmp_path), "DRAGOMAN_DATA_DIR": str(tmp_path / "data")}
 
     ended = subprocess.run(
-        [DRAGOMAN, "serve"], env=environment, capture_output=True, text=True, timeout=60, check=False
+        [DRAGOMAN, "serve"], env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
 
     assert ended.returncode != 0

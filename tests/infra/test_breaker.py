@@ -12,6 +12,7 @@ from dragoman.infra.breaker import Breakers
 from dragoman.infra.telemetry.logs import configure_logs
 from dragoman.infra.telemetry.metrics import Metrics
 from tests.infra.log_lines import Lines, restored_logging
+from tests.patience import PATIENCE_S
 
 AWAY = httpx.ConnectError("away")
 
@@ -99,7 +100,7 @@ async def test_after_the_cooldown_one_call_is_the_trial_and_the_others_are_refus
     await rig.fail()
     rig.now = 5.0
 
-    with fail_after(5):
+    with fail_after(PATIENCE_S):
         trial = asyncio.create_task(rig.call(wait=wait))
         crowd = await asyncio.gather(*(rig.call() for _ in range(50)), return_exceptions=True)
         during = rig.state
@@ -129,7 +130,7 @@ async def test_a_trial_that_was_given_up_leaves_its_place_to_the_next() -> None:
     await rig.fail()
     rig.now = 5.0
 
-    with fail_after(5):
+    with fail_after(PATIENCE_S):
         trial = asyncio.create_task(rig.call(wait=never))
         await asyncio.sleep(0)
         trial.cancel()
@@ -143,7 +144,7 @@ async def test_a_trial_that_was_given_up_leaves_its_place_to_the_next() -> None:
 async def test_a_straggler_from_before_does_not_close_it() -> None:
     rig, wait = Rig(threshold=1), asyncio.Event()
 
-    with fail_after(5):
+    with fail_after(PATIENCE_S):
         straggler = asyncio.create_task(rig.call(wait=wait))
         await asyncio.sleep(0)
         await rig.fail()

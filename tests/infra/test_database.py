@@ -17,6 +17,7 @@ from dragoman.infra.embedded import EmbeddedServices
 from tests.backstage import database_url
 from tests.harness import Server, data_dir
 from tests.infra.databases import kill_connections, new_database, superuser
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.req("GW-004"), pytest.mark.anyio]
 
@@ -40,7 +41,7 @@ async def opened(url: str, *, size: int = SIZE, wait_s: float = 10) -> AsyncGene
     db = Database(url, size=size, wait_s=wait_s)
     try:
         yield db
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE_S):
             taken = [await db._pool.take(Scope()) for _ in range(size)]
         for connection in taken:
             db._pool.give(connection)
@@ -62,7 +63,7 @@ async def keys_like(db: Database, key: str, scope: Scope = ACME) -> int:
 
 async def until_waiting(pool: Pool, number: int) -> None:
     """Let the others run until so many of them stand in line."""
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE_S):
         while len([each for each in pool._waiting if not each.done()]) != number:
             await anyio.lowlevel.checkpoint()
 
@@ -114,14 +115,14 @@ async def test_a_statement_that_is_cut_short_costs_its_connection_and_shows_noth
 
         running = asyncio.create_task(slow(db))
         asleep = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE_S):
             while not await superuser(url, asleep):
                 await anyio.lowlevel.checkpoint()
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
         assert await tenant_seen(db, RIVAL) == str(RIVAL.tenant)
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE_S):
             while await superuser(url, asleep):
                 await anyio.lowlevel.checkpoint()
 
@@ -304,7 +305,7 @@ async def test_those_who_stop_waiting_lose_no_connection(url: str) -> None:
         db._pool.give(held[1])
         results = []
         for task in waiting:
-            with anyio.fail_after(5):
+            with anyio.fail_after(PATIENCE_S):
                 (result,) = await asyncio.gather(task, return_exceptions=True)
             if isinstance(result, Connection):
                 db._pool.give(result)
@@ -323,7 +324,7 @@ async def test_a_place_that_is_freed_for_one_who_left_goes_to_the_next(url: str)
         db._pool.drop(held)
         first.cancel()
 
-        with anyio.fail_after(5):
+        with anyio.fail_after(PATIENCE_S):
             db._pool.give(await second)
         assert first.cancelled()
 
@@ -349,7 +350,7 @@ async def test_killed_connections_are_replaced(url: str) -> None:
             db._pool.give(connection)
 
         assert await kill_connections(url) >= SIZE
-        with anyio.fail_after(5):
+        with anyio.fail_after(PATIENCE_S):
             while not all(connection.is_closed() for connection in taken):
                 await anyio.lowlevel.checkpoint()
 
@@ -387,7 +388,7 @@ async def test_a_restart_of_postgresql_is_survived() -> None:
             kill_postmaster(where)
 
             refusals = 0
-            with anyio.fail_after(30):
+            with anyio.fail_after(PATIENCE_S):
                 while True:
                     try:
                         assert await tenant_seen(db, RIVAL) == str(RIVAL.tenant)

@@ -10,7 +10,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -25,6 +24,8 @@ from structlog.testing import capture_logs
 from dragoman.infra.embedded import EmbeddedError, EmbeddedServices
 from dragoman.infra.embedded.valkey import Valkey
 from tests.clusters import lay_cluster
+from tests.harness import wait_for
+from tests.patience import PATIENCE_S
 
 AS_ROOT = os.geteuid() == 0
 needs_root = pytest.mark.skipif(not AS_ROOT, reason="only root can become another user or mount a disk")
@@ -57,9 +58,7 @@ def home() -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="dragoman-embedded-test-"))
     path.chmod(0o755)
     yield path
-    deadline = time.monotonic() + 10
-    while processes_in(path) and time.monotonic() < deadline:  # the children of a killed server end a moment later
-        time.sleep(0.02)
+    wait_for(lambda: not processes_in(path), "the children of a killed server, which end a moment later")
     shutil.rmtree(path)
 
 
@@ -99,8 +98,8 @@ def server_process(data_dir: Path, *as_user: str) -> Generator[tuple[subprocess.
             process.kill()
 
 
-async def eventually(check: Callable[[], Awaitable[bool]], *, within_s: float = 15) -> None:
-    with anyio.fail_after(within_s):
+async def eventually(check: Callable[[], Awaitable[bool]]) -> None:
+    with anyio.fail_after(PATIENCE_S):
         while not await check():
             await anyio.sleep(0.02)
 
@@ -276,9 +275,9 @@ async def test_a_killed_valkey_comes_back(data_dir: Path) -> None:
 
 @needs_linux
 async def test_a_service_that_does_not_stop_is_killed(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Valkey, "patience_s", 0.2)
     services = EmbeddedServices(data_dir)
     await services.start()
+    monkeypatch.setattr(Valkey, "patience_s", 0.2)
     (stuck,) = processes_in(data_dir, "valkey-server")
     os.kill(stuck, signal.SIGSTOP)
 

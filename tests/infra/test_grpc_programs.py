@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+from tests.patience import PATIENCE_S
+
 # As a process of its own: what gRPC does at a fork is decided once for a process, when it is loaded.
 STARTS = """
 import asyncio, json, uvloop
@@ -41,6 +43,8 @@ uvloop.run(main())
 
 
 def test_programs_that_are_started_during_calls_do_not_crash() -> None:
-    done = subprocess.run([sys.executable, "-c", STARTS], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", STARTS], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
 
     assert json.loads(done.stdout) == [0]

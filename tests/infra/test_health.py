@@ -11,6 +11,7 @@ from dragoman.infra.telemetry.health import Check, Degraded, Health
 from dragoman.infra.telemetry.logs import configure_logs
 from dragoman.infra.telemetry.metrics import Metrics
 from tests.infra.log_lines import Lines, restored_logging
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +89,7 @@ async def test_details_leak_neither_addresses_nor_credentials() -> None:
         late=(failing(TimeoutError("10.0.0.8")), False),
     )
 
-    with fail_after(5):
+    with fail_after(PATIENCE_S):
         body = (await health.report()).model_dump_json()
         details = {name: found.detail for name, found in (await health.report()).dependencies.items()}
 
@@ -113,7 +114,7 @@ async def test_many_probes_ask_the_dependencies_once_a_second() -> None:
     health = Health(version="1", metrics=Metrics(), clock=lambda: now[0])
     health.register("postgresql", check, critical=True)
 
-    with fail_after(5):
+    with fail_after(PATIENCE_S):
         await asyncio.gather(*(health.report() for _ in range(100)))
         now[0] = 0.99
         await health.report()
@@ -135,7 +136,7 @@ async def test_checks_run_at_the_same_time() -> None:
     health.register("postgresql", meet, critical=True)
     health.register("valkey", meet, critical=True)
 
-    with fail_after(5):
+    with fail_after(PATIENCE_S):
         report = await health.report()
 
     assert report.status == "ok"
@@ -152,7 +153,7 @@ async def test_a_probe_that_leaves_does_not_spoil_the_next() -> None:
     health = Health(version="1", metrics=Metrics(), timeout_s=60)
     health.register("postgresql", check, critical=True)
 
-    with fail_after(5):
+    with fail_after(PATIENCE_S):
         leaving = asyncio.create_task(health.report())
         await started.wait()
         leaving.cancel()
@@ -176,7 +177,7 @@ async def test_the_pulse_sets_the_gauges_and_writes_a_line_each_interval() -> No
     health.register("postgresql", failing(OSError()), critical=True)
     jobs = JobGroup(metrics.jobs, backoff=lambda failures, every_s: 0.0)  # noqa: ARG005
     jobs.add(Job(name="health_pulse", work=lambda: health.pulse(interval_s=0.001), every_s=0.0))
-    with fail_after(5):
+    with fail_after(PATIENCE_S):
         async with jobs:
             for _ in range(4):
                 await beats.acquire()

@@ -11,6 +11,7 @@ from dragoman.infra.jobs import Job, JobGroup, JobState, backoff_s
 from dragoman.infra.telemetry.logs import configure_logs
 from dragoman.infra.telemetry.metrics import Metrics
 from tests.infra.log_lines import Lines, restored_logging
+from tests.patience import PATIENCE_S
 
 NEVER_S = 86_400.0
 
@@ -64,7 +65,7 @@ def group_of(*jobs: Job, metrics: Metrics | None = None) -> JobGroup:
 async def test_a_periodic_job_begins_at_once_and_goes_on_when_it_is_woken() -> None:
     rounds, wake = Rounds(), asyncio.Event()
 
-    with fail_after(5):
+    with fail_after(PATIENCE_S):
         async with group_of(Job(name="sweep", work=rounds.work, every_s=NEVER_S, wake=wake)):
             await rounds.next()
             wake.set()
@@ -76,7 +77,7 @@ async def test_a_periodic_job_begins_at_once_and_goes_on_when_it_is_woken() -> N
 async def test_a_wake_up_during_a_round_is_not_lost() -> None:
     rounds, wake = Rounds(), asyncio.Event()
 
-    with fail_after(5):
+    with fail_after(PATIENCE_S):
         async with group_of(Job(name="sweep", work=rounds.work, every_s=NEVER_S, wake=wake)):
             await rounds.begun.get()
             wake.set()
@@ -89,7 +90,7 @@ async def test_a_wake_up_during_a_round_is_not_lost() -> None:
 async def test_a_periodic_job_goes_on_by_itself() -> None:
     rounds = Rounds()
 
-    with fail_after(5):
+    with fail_after(PATIENCE_S):
         async with group_of(Job(name="sweep", work=rounds.work, every_s=0.0)):
             for _ in range(3):
                 await rounds.next()
@@ -101,7 +102,7 @@ async def test_a_periodic_job_goes_on_by_itself() -> None:
 async def test_a_job_survives_whatever_its_round_raises(error: BaseException) -> None:
     rounds = Rounds()
 
-    with fail_after(5):
+    with fail_after(PATIENCE_S):
         async with group_of(Job(name="sweep", work=rounds.work, every_s=NEVER_S)) as group:
             await rounds.next(error)
             await rounds.begun.get()
@@ -148,7 +149,7 @@ async def test_work_that_should_last_is_started_again_however_it_ended(
 ) -> None:
     ended: list[str] = []
 
-    with fail_after(5):
+    with fail_after(PATIENCE_S):
         async with group_of(Job(name="listen", work=make(ended))) as group:
             await until(lambda: len(ended) >= 3)
             (state,) = group.states()
@@ -159,7 +160,7 @@ async def test_work_that_should_last_is_started_again_however_it_ended(
 async def test_work_that_lasts_is_well_again_once_it_has_run_for_a_while() -> None:
     rounds = Rounds()
 
-    with fail_after(5):
+    with fail_after(PATIENCE_S):
         async with group_of(Job(name="listen", work=rounds.work)) as group:
             await rounds.next(RuntimeError("boom"))
             await rounds.begun.get()
@@ -173,7 +174,7 @@ async def test_work_that_lasts_is_well_again_once_it_has_run_for_a_while() -> No
 async def test_an_unexpected_error_is_logged_once_with_its_trace_and_its_end_too(lines: Lines) -> None:
     rounds = Rounds()
 
-    with fail_after(5):
+    with fail_after(PATIENCE_S):
         async with group_of(Job(name="sweep", work=rounds.work, every_s=0.0)):
             for _ in range(6):
                 await rounds.next(RuntimeError("boom"))
@@ -191,7 +192,7 @@ async def test_an_unexpected_error_is_logged_once_with_its_trace_and_its_end_too
 async def test_an_error_of_ours_is_one_line_without_a_trace(lines: Lines) -> None:
     rounds = Rounds()
 
-    with fail_after(5):
+    with fail_after(PATIENCE_S):
         async with group_of(Job(name="sweep", work=rounds.work, every_s=NEVER_S)):
             await rounds.next(UpstreamUnavailable("postgresql"))
             await rounds.begun.get()
@@ -204,7 +205,7 @@ async def test_an_error_of_ours_is_one_line_without_a_trace(lines: Lines) -> Non
 async def test_failures_and_the_last_success_are_counted_by_job() -> None:
     rounds, metrics = Rounds(), Metrics()
 
-    with fail_after(5):
+    with fail_after(PATIENCE_S):
         async with group_of(Job(name="sweep", work=rounds.work, every_s=0.0), metrics=metrics):
             await rounds.next(RuntimeError("boom"))
             await rounds.begun.get()
@@ -234,7 +235,7 @@ async def test_stopping_cancels_the_work_and_waits_for_its_end() -> None:
 
     group = group_of(Job(name="listen", work=work))
     group.start()
-    with fail_after(5):
+    with fail_after(PATIENCE_S):
         await begun.wait()
         await group.stop()
 

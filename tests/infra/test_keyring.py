@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
 from dragoman.infra.auth.keyring import Keyring, KeyringError
 from tests.harness import DRAGOMAN, Server
+from tests.patience import PATIENCE_S
 from tests.tenants import beside
 
 FILES = ("audit.mac", "audit.pem", "card.pem", "issuer.pem", "pepper", "signing.pem", "vault")
@@ -88,7 +89,9 @@ def test_a_path_that_is_no_directory_is_named(tmp_path: Path) -> None:
 def serve(server: Server, tmp_path: Path, secrets_dir: Path) -> subprocess.CompletedProcess[str]:
     environment = server.environment | beside(server)
     environment |= {"DRAGOMAN_SECRETS_DIR": str(secrets_dir), "DRAGOMAN_DATA_DIR": str(tmp_path / "data")}
-    return subprocess.run([DRAGOMAN, "serve"], env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [DRAGOMAN, "serve"], env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
 
 
 def test_a_database_does_not_take_other_keys_than_it_was_set_up_with(server: Server, tmp_path: Path) -> None:

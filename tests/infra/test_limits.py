@@ -11,6 +11,7 @@ from dragoman.infra.limits import FOREVER, UNLIMITED, Limit, Limiter, Revocable,
 from dragoman.infra.limits.memory import MemoryLimits
 from dragoman.infra.limits.script import CHECK, limit_keys, revoked_key
 from tests.infra.limits_valkey import Source, Valkey, until
+from tests.patience import PATIENCE_S
 
 ALICE = Revocable(credential="key-1", subject="alice", issued_at=1_000.0)
 HOSTILE = [
@@ -117,7 +118,7 @@ async def test_a_refused_caller_passes_after_the_time_it_was_told(
         return seconds + microseconds / 1e6
 
     second = limit(quota=2, window_s=1)
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE_S):
         while (verdict := await limiter.check(tenant, [second])).allowed:
             pass
     refused_at = now()

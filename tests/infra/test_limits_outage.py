@@ -19,6 +19,7 @@ from dragoman.infra.limits.script import limit_keys, revoked_key
 from dragoman.infra.limits.wire import ValkeyLostError, ValkeyRefusedError, open_wire
 from dragoman.infra.telemetry.metrics import Metrics
 from tests.infra.limits_valkey import Source, Valkey, until
+from tests.patience import PATIENCE_S
 
 ALICE = Revocable(credential="key-1", subject="alice", issued_at=1_000.0)
 USER = Limit("user", "user:alice", 1_000, 3600)
@@ -74,7 +75,7 @@ async def test_a_hung_valkey_costs_one_timeout_and_is_used_again_when_it_wakes(
     with capture_logs() as logs:
         first = await check_many(limiter, 20)
         # A time-out for each would take twenty seconds.
-        with anyio.fail_after(15):
+        with anyio.fail_after(PATIENCE_S):
             later = [await limiter.check("acme", [USER], ALICE) for _ in range(100)]
         await until(lambda: gauge() == 1)
         valkey.signal(signal.SIGCONT)

@@ -11,6 +11,7 @@ from dragoman.infra.telemetry import metrics as module
 from dragoman.infra.telemetry.metrics import Metrics, mark_process_dead
 from dragoman.infra.telemetry.multiprocess import VARIABLE, prepare_multiprocess
 from dragoman.infra.telemetry.process import ProcessSample, sample_process
+from tests.patience import PATIENCE_S
 
 
 def scrape(metrics: Metrics) -> dict[str, float]:
@@ -168,7 +169,7 @@ def test_two_processes_are_scraped_as_one(tmp_path: Path, monkeypatch: pytest.Mo
         alive = scrape_elsewhere()
     finally:
         for child in children:
-            child.communicate("", timeout=30)
+            child.communicate("", timeout=PATIENCE_S)
     mark_process_dead(children[1].pid)
     after = scrape_elsewhere()
 
@@ -189,7 +190,9 @@ def test_two_processes_are_scraped_as_one(tmp_path: Path, monkeypatch: pytest.Mo
 
 def scrape_elsewhere() -> dict[str, float]:
     """From a process that shares; this one imported prometheus_client long ago."""
-    ran = subprocess.run([sys.executable, "-c", SCRAPE], stdout=subprocess.PIPE, text=True, check=True, timeout=30)
+    ran = subprocess.run(
+        [sys.executable, "-c", SCRAPE], stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE_S
+    )
     return parse(ran.stdout)
 
 

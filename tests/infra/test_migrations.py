@@ -17,6 +17,7 @@ from dragoman.infra.db.migrator import Migration, list_migrations
 from tests.backstage import database_url
 from tests.harness import DRAGOMAN, InProcess, Server, wait_for
 from tests.infra.databases import new_database, superuser
+from tests.patience import PATIENCE_S
 
 FIFTEEN = Path("/usr/lib/postgresql/15/bin")
 APPLIED = "SELECT number, name FROM schema_migrations ORDER BY number"
@@ -52,7 +53,7 @@ def test_ten_processes_at_once_apply_each_file_once(url: str) -> None:
         subprocess.Popen([sys.executable, "-c", code, url], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(10)
     ]
-    said = [process.communicate(timeout=60) for process in running]
+    said = [process.communicate(timeout=PATIENCE_S) for process in running]
 
     assert [process.returncode for process in running] == [0] * 10, said
     counted = sorted(int(out.split()[-1]) for out, _ in said)
@@ -172,7 +173,7 @@ def test_a_server_that_finds_no_postgresql_says_so_in_one_line(where: str, tmp_p
     settings = {"DRAGOMAN_DATABASE_URL": where, "DRAGOMAN_REDIS_URL": "redis://127.0.0.1:1", "DRAGOMAN_PORT": "0"}
     said = subprocess.run(
         [DRAGOMAN, "serve"], env=os.environ | settings | {"DRAGOMAN_DATA_DIR": str(tmp_path / "d")},
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
 
     assert said.returncode != 0
@@ -211,7 +212,7 @@ def fifteen() -> Iterator[str]:
         yield cluster.replace("/postgres?", "/dragoman?")
     finally:
         running.terminate()
-        running.wait(20)
+        running.wait(PATIENCE_S)
         shutil.rmtree(where, ignore_errors=True)
         (where.parent / f"{where.name}.log").unlink()
 

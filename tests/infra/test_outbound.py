@@ -10,6 +10,7 @@ from dragoman.infra.outbound import Allowed, Guard, NotResolved, OutboundRefused
 from dragoman.infra.outbound.addresses import Address, is_public
 from dragoman.infra.outbound.guard import ResponseTooLarge
 from tests.doors.a2a.receiver import Receiver, Reply
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 PUBLIC = "93.184.215.14"
@@ -121,7 +122,8 @@ async def test_a_name_is_resolved_once_and_the_connection_goes_to_what_was_judge
     """A name that leads elsewhere the next time it is asked for gains nothing by it."""
     names = Names(hooks_example=["127.0.0.1", "10.0.0.1"])
     port = httpx.URL(receiver.url).port
-    async with httpx.AsyncClient(transport=Guard(Allowed.of(["127.0.0.1"]), resolve=names), trust_env=False) as client:
+    guard = Guard(Allowed.of(["127.0.0.1"]), resolve=names)
+    async with httpx.AsyncClient(transport=guard, trust_env=False, timeout=PATIENCE_S) as client:
         response = await client.post(f"http://hooks.example:{port}/hook", content=b"{}")
 
         assert (response.status_code, names.asked) == (200, ["hooks.example"])
@@ -133,7 +135,8 @@ async def test_a_name_is_resolved_once_and_the_connection_goes_to_what_was_judge
 async def test_a_redirect_to_a_private_address_is_refused_even_by_a_client_that_follows() -> None:
     with Receiver(Reply(307, {"location": "http://[::1]:1/inside"})) as leading:
         guard = Guard(Allowed.of(["127.0.0.1"]))
-        async with httpx.AsyncClient(transport=guard, trust_env=False, follow_redirects=True) as client:
+        client = httpx.AsyncClient(transport=guard, trust_env=False, follow_redirects=True, timeout=PATIENCE_S)
+        async with client:
             with pytest.raises(OutboundRefused):
                 await client.post(leading.url, content=b"{}")
         assert leading.next().path == "/hook"
@@ -141,7 +144,8 @@ async def test_a_redirect_to_a_private_address_is_refused_even_by_a_client_that_
 
 async def test_an_answer_that_is_too_large_is_cut_off() -> None:
     with Receiver(Reply(body=b"x" * 5000)) as talking:
-        async with httpx.AsyncClient(transport=Guard(Allowed.of(["127.0.0.1"]), most_bytes=4000)) as client:
+        guard = Guard(Allowed.of(["127.0.0.1"]), most_bytes=4000)
+        async with httpx.AsyncClient(transport=guard, timeout=PATIENCE_S) as client:
             with pytest.raises(ResponseTooLarge):
                 await client.post(talking.url, content=b"{}")
 

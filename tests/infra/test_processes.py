@@ -11,6 +11,7 @@ import pytest
 
 from tests.backstage import add_tenant, children_of, metrics
 from tests.harness import Server, wait_for
+from tests.patience import PATIENCE_S
 
 USER = 20
 READY = 'dragoman_http_requests_total{method="GET",route="/.well-known/jwks.json",status="200"}'
@@ -19,7 +20,7 @@ READY = 'dragoman_http_requests_total{method="GET",route="/.well-known/jwks.json
 @pytest.fixture(scope="module")
 def crew() -> Iterator[Server]:
     with Server({"DRAGOMAN_LIMITS__USER_PER_MIN": str(USER)}, "--workers", "2") as running:
-        wait_for(lambda: served_by_all(running), "both processes", 20)
+        wait_for(lambda: served_by_all(running), "both processes")
         yield running
 
 
@@ -32,12 +33,12 @@ def served_by_all(server: Server) -> bool:
 def ask(server: Server, path: str, token: str | None = None) -> int:
     """Over a connection of its own, so that any process may take it."""
     headers = {"authorization": f"Bearer {token}"} if token else {}
-    return httpx.get(f"{server.url}{path}", headers=headers).status_code
+    return httpx.get(f"{server.url}{path}", headers=headers, timeout=PATIENCE_S).status_code
 
 
 @pytest.mark.req("GW-102", "GW-010")
 def test_processes_share_one_count_to_the_last_request(crew: Server) -> None:
-    wait_for(lambda: time.time() % 60 < 50, "the next minute", 15)
+    wait_for(lambda: time.time() % 60 < 50, "the next minute")
     token = crew.token(tenant=add_tenant(crew))
 
     with ThreadPoolExecutor(8) as pool:
@@ -70,9 +71,9 @@ def test_a_killed_process_is_replaced_and_what_it_counted_stays(crew: Server) ->
 
     os.kill(victim, signal.SIGKILL)
 
-    wait_for(lambda: victim not in (now := children_of(crew)) and len(now) == 2, "a replacement", 10)
+    wait_for(lambda: victim not in (now := children_of(crew)) and len(now) == 2, "a replacement")
     assert survivor in children_of(crew)
-    wait_for(lambda: served_by_all(crew), "the replacement's first request", 20)
+    wait_for(lambda: served_by_all(crew), "the replacement's first request")
     assert {ask(crew, "/ready") for _ in range(10)} == {200}
     assert metrics(crew)[READY] == before
     (line,) = [line for line in crew.log_lines() if line["message"] == "server process ended; starting another"]

@@ -14,6 +14,7 @@ from dragoman.infra.edge import protocol
 from dragoman.infra.edge.protocol import HttpProtocol
 from tests.backstage import read_all
 from tests.harness import wait_for
+from tests.patience import PATIENCE_S
 
 ANSWER = [
     {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]},
@@ -56,12 +57,12 @@ def wire(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]
         running = uvicorn.Server(config)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
         thread.start()
-        wait_for(lambda: running.started, "uvicorn", 10)
-        with socket.create_connection(listener.getsockname(), timeout=10) as connected:
+        wait_for(lambda: running.started, "uvicorn")
+        with socket.create_connection(listener.getsockname(), timeout=PATIENCE_S) as connected:
             yield connected
         tiny.go_on.set()
         running.should_exit = True
-        thread.join(10)
+        thread.join(PATIENCE_S)
 
 
 @pytest.mark.parametrize("said", [b"", b"G", b"GET / HTTP/1.1\r\nhost: x\r\nx-slow"])
@@ -85,7 +86,7 @@ def test_a_slow_answer_is_not_cut_off_by_half_a_head_behind_it(wire: socket.sock
 
     tiny.go_on.set()
 
-    wire.settimeout(10)
+    wire.settimeout(PATIENCE_S)
     assert read_all(wire).count(b"HTTP/1.1 200") == 1
 
 

@@ -20,6 +20,7 @@ from dragoman.infra.telemetry.logs import configure_logs
 from dragoman.infra.telemetry.metrics import Metrics
 from dragoman.infra.telemetry.security import SecurityEvents
 from tests.infra.log_lines import restored_logging
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture(autouse=True)
@@ -158,7 +159,7 @@ def test_lines_of_several_processes_do_not_mix(tmp_path: Path) -> None:
     path = tmp_path / "security.jsonl"
 
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, os.fspath(path), mark]) for mark in "abc"]
-    codes = [writer.wait(timeout=60) for writer in writers]
+    codes = [writer.wait(timeout=PATIENCE_S) for writer in writers]
 
     lines = path.read_bytes().splitlines()
     assert codes == [0, 0, 0]

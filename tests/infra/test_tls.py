@@ -17,6 +17,7 @@ import uvicorn
 from dragoman.infra.edge.tls import TlsProtocol, tls_context
 from tests.backstage import connect, exchange, read_all
 from tests.harness import DRAGOMAN, InProcess, Server, wait_for
+from tests.patience import PATIENCE_S
 
 ASK = b"GET /ready HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
 # Not by the client's own library, which would refuse in other words before it sent anything.
@@ -179,7 +180,7 @@ def serve(directory: Path, environment: dict[str, str]) -> subprocess.CompletedP
         env=clean | ours | environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
 
@@ -191,15 +192,15 @@ def serve(directory: Path, environment: dict[str, str]) -> subprocess.CompletedP
 def test_a_forwarded_address_is_believed_from_the_proxy_alone() -> None:
     with InProcess({"DRAGOMAN_BEHIND_TLS_PROXY": "true", "DRAGOMAN_TRUSTED_PROXIES": "127.0.0.1"}) as behind:
         forwarded = {"x-forwarded-for": "203.0.113.9", "x-forwarded-proto": "https"}
-        proxied = httpx.get(f"{behind.url}/ready", headers=forwarded)
-        stranger = httpx.Client(transport=httpx.HTTPTransport(local_address="127.0.0.2"))
+        proxied = httpx.get(f"{behind.url}/ready", headers=forwarded, timeout=PATIENCE_S)
+        stranger = httpx.Client(transport=httpx.HTTPTransport(local_address="127.0.0.2"), timeout=PATIENCE_S)
         with stranger:
             direct = stranger.get(f"{behind.url}/ready", headers=forwarded)
 
         def ip_of(answer: httpx.Response) -> Any:
             request_id = answer.headers["x-request-id"]
             lines = wait_for(
-                lambda: [line for line in behind.log_lines() if line.get("request_id") == request_id], "the line", 5
+                lambda: [line for line in behind.log_lines() if line.get("request_id") == request_id], "the line"
             )
             return lines[0]["httpRequest"]["remoteIp"]
 
@@ -236,17 +237,17 @@ def echo(authority: Authority) -> Iterator[int]:
         running = uvicorn.Server(config)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
         thread.start()
-        wait_for(lambda: running.started, "uvicorn", 10)
+        wait_for(lambda: running.started, "uvicorn")
         yield listener.getsockname()[1]
         running.should_exit = True
-        thread.join(10)
+        thread.join(PATIENCE_S)
 
 
 @pytest.mark.req("GW-403")
 def test_the_application_sees_the_certificate_of_the_client_on_every_request(echo: int, authority: Authority) -> None:
-    with httpx.Client(verify=authority.client(certificate_of=authority.ca)) as client:
+    with httpx.Client(verify=authority.client(certificate_of=authority.ca), timeout=PATIENCE_S) as client:
         answers = [client.get(f"https://localhost:{echo}/").text for _ in range(2)]
-    with httpx.Client(verify=authority.client()) as client:
+    with httpx.Client(verify=authority.client(), timeout=PATIENCE_S) as client:
         without = client.get(f"https://localhost:{echo}/").text
 
     assert all(answer.startswith("TLSv1.3 -----BEGIN CERTIFICATE-----") for answer in answers)
@@ -260,5 +261,5 @@ def test_a_certificate_of_another_ca_is_refused(echo: int, authority: Authority,
     context = authority.client(certificate_of=trustme.CA())
     context.minimum_version = context.maximum_version = version
 
-    with httpx.Client(verify=context) as client, pytest.raises(httpx.TransportError):
+    with httpx.Client(verify=context, timeout=PATIENCE_S) as client, pytest.raises(httpx.TransportError):
         client.get(f"https://localhost:{echo}/")

@@ -19,6 +19,7 @@ from dragoman.errors import Unauthenticated
 from dragoman.infra.auth.tokens import Grant, Issuer, TokenVerifier
 from tests.harness import Server
 from tests.issuers import ABSENT, claims, glue, make_key, public_jwk, public_pem, sign
+from tests.patience import PATIENCE_S
 from tests.tenants import done, new_tenant, query, status_of
 
 CHALLENGE = 'Bearer realm="dragoman", error="invalid_token"'
@@ -209,7 +210,7 @@ CASES = [
 
 def ask(server: Server, headers: Headers, request_id: str) -> tuple[int, str | None, dict[str, Any]]:
     """Below httpx, which would refuse to send some of this."""
-    connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=30)
+    connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=PATIENCE_S)
     connection.putrequest("GET", "/api/me")
     for name, value in {**headers, "x-request-id": request_id}.items():
         connection.putheader(name, value.encode("latin-1"))

@@ -11,6 +11,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from dragoman.infra.telemetry.traces import Span, TraceParent, Tracer, find_traceparent, open_tracer
+from tests.patience import PATIENCE_S
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
@@ -53,7 +54,7 @@ def collector() -> Iterator[Collector]:
         thread.start()
         yield server
         server.shutdown()
-        thread.join(timeout=5)
+        thread.join(timeout=PATIENCE_S)
 
 
 def attributes(span: Any) -> dict[str, str]:
@@ -125,7 +126,7 @@ with open_tracer("").start("a"):
 sys.exit(any(name.startswith("opentelemetry") for name in sys.modules))
 """
 
-    assert subprocess.run([sys.executable, "-c", script], check=False, timeout=30).returncode == 0
+    assert subprocess.run([sys.executable, "-c", script], check=False, timeout=PATIENCE_S).returncode == 0
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

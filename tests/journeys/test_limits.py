@@ -10,6 +10,7 @@ import pytest
 from dragoman.infra.config import load_settings
 from tests.backstage import add_tenant, metrics, sql
 from tests.harness import InProcess, Server, wait_for
+from tests.patience import PATIENCE_S
 
 IP, USER, TENANT, SKILL = 6, 8, 12, 3
 PROBES = ("/health", "/ready", "/metrics")
@@ -33,7 +34,7 @@ def limited() -> Iterator[Server]:
 @pytest.fixture(autouse=True)
 def early_in_the_minute() -> None:
     """Windows are aligned to the clock: what is counted to the last request must not see one end."""
-    wait_for(lambda: time.time() % 60 < 50, "the next minute", 15)
+    wait_for(lambda: time.time() % 60 < 50, "the next minute")
 
 
 def caller(server: Server, tenant: str, user: str = "ann") -> httpx.Client:
@@ -42,7 +43,7 @@ def caller(server: Server, tenant: str, user: str = "ann") -> httpx.Client:
 
 def stranger(address: str) -> httpx.Client:
     """From an address of its own, as loopback has millions of them."""
-    return httpx.Client(transport=httpx.HTTPTransport(local_address=address))
+    return httpx.Client(transport=httpx.HTTPTransport(local_address=address), timeout=PATIENCE_S)
 
 
 def statuses(client: httpx.Client, path: str, times: int) -> list[int]:

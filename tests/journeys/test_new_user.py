@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from tests.harness import Server, data_dir
+from tests.patience import PATIENCE_S
 
 # A person's second command finds what the first one compiled, even where the tests' own environment forbids it.
 COMPILED = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(Path(gettempdir(), "dragoman-tests-compiled"))}
@@ -39,7 +40,7 @@ def banner_of(server: Server) -> tuple[str, str]:
 def test_the_banner_has_an_address_and_a_token_that_work_and_commands_that_can_be_pasted(fresh: Server) -> None:
     url, token = banner_of(fresh)
 
-    me = httpx.get(f"{url}/api/me", headers={"authorization": f"Bearer {token}"}).json()["data"]
+    me = httpx.get(f"{url}/api/me", headers={"authorization": f"Bearer {token}"}, timeout=PATIENCE_S).json()["data"]
     said = fresh.log.read_text().splitlines()
     pasted = next(line for line in said if line.startswith("  curl"))
     answer = subprocess.run(

@@ -57,7 +57,7 @@ def test_streams_of_every_door_end_in_good_order_and_nothing_is_waited_for() -> 
         followed = [follow(client, stream, stack) for stream in STREAMS * 2]
 
         with ThreadPoolExecutor() as pool:
-            status = pool.submit(server.stop, within_s=60)
+            status = pool.submit(server.stop)
             # A body that is cut off in the middle of a chunk raises here.
             rest = ["".join(lines) for lines in followed]
             endings = [ending_of(stream) for stream in grpc_streams]
@@ -91,7 +91,7 @@ def test_a_request_that_outlasts_the_drain_is_told_that_the_server_stops() -> No
         answer = pool.submit(client.post, "/a2a", json=body, headers={"A2A-Version": "1.0"})
         wait_for(lambda: "tck-long-running" in str(listed(server)), "the task")
 
-        status = server.stop(within_s=60)
+        status = server.stop()
         complained = complaints(server)
 
     assert status == 0

@@ -9,6 +9,7 @@ import pytest
 
 from tests.doors.a2a.calling import A2A, state, text, tool
 from tests.harness import InProcess
+from tests.patience import PATIENCE_S
 from tests.tenants import new_tenant
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +29,7 @@ def told(task: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.req("KIT-3")
 def test_the_host_gives_an_agent_http_memory_and_authentication() -> None:
     with InProcess(HOSTED) as host:
-        card = httpx.get(f"{host.url}/.well-known/agent-card.json").json()
+        card = httpx.get(f"{host.url}/.well-known/agent-card.json", timeout=PATIENCE_S).json()
         rival_slug = new_tenant(host)
         ada, rival = A2A(host, user="ada"), A2A(host, user="eve", tenant=rival_slug)
         first = keep(ada, "Monday")
@@ -36,7 +37,7 @@ def test_the_host_gives_an_agent_http_memory_and_authentication() -> None:
         foreign = keep(rival, "Sunday", contextId=first["contextId"])
         message = {"jsonrpc": "2.0", "id": "1", "method": "SendMessage", "params": text("Who am I?")}
         strangers = [
-            httpx.post(f"{host.url}/a2a", json=message, headers=headers)
+            httpx.post(f"{host.url}/a2a", json=message, headers=headers, timeout=PATIENCE_S)
             for headers in ({}, {"authorization": "Bearer made-up"})
         ]
         hidden = rival.error("GetTask", {"id": first["id"]})

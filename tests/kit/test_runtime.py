@@ -30,6 +30,7 @@ from dragoman.kit import (
     skill,
 )
 from dragoman.kit.testing import RecordingTool, ScriptedLlm, call, run_skill, runtime_of
+from tests.patience import PATIENCE_S
 
 
 class Trip(BaseModel):
@@ -241,7 +242,7 @@ class Hang(SkillHandler):
 @pytest.mark.parametrize("stubborn", [False, True])
 async def test_cancel_really_cancels_and_a_late_result_is_thrown_away(stubborn: bool) -> None:
     handler = Hang(stubborn=stubborn)
-    async with runtime_of(handler) as runtime, asyncio.timeout(5):
+    async with runtime_of(handler) as runtime, asyncio.timeout(PATIENCE_S):
         task = await runtime.start("go")
         await handler.started.wait()
 
@@ -263,7 +264,7 @@ async def test_a_question_can_be_cancelled() -> None:
 
 async def test_a_task_that_is_busy_takes_no_second_message() -> None:
     handler = Hang()
-    async with runtime_of(handler) as runtime, asyncio.timeout(5):
+    async with runtime_of(handler) as runtime, asyncio.timeout(PATIENCE_S):
         task = await runtime.start("go")
         await handler.started.wait()
 
@@ -273,7 +274,7 @@ async def test_a_task_that_is_busy_takes_no_second_message() -> None:
 
 async def test_closing_the_runtime_cancels_what_runs() -> None:
     handler, tasks = Hang(), InMemoryTasks()
-    async with asyncio.timeout(5), runtime_of(handler, tasks=tasks) as runtime:
+    async with asyncio.timeout(PATIENCE_S), runtime_of(handler, tasks=tasks) as runtime:
         task = await runtime.start("go")
         await handler.started.wait()
 
@@ -282,7 +283,7 @@ async def test_closing_the_runtime_cancels_what_runs() -> None:
 
 async def test_a_sender_that_leaves_does_not_stop_the_task() -> None:
     handler = Hang()
-    async with runtime_of(handler) as runtime, asyncio.timeout(5):
+    async with runtime_of(handler) as runtime, asyncio.timeout(PATIENCE_S):
         sender = asyncio.create_task(runtime.send("go", context_id="c"))
         await handler.started.wait()
         sender.cancel()
@@ -303,7 +304,7 @@ class Busy(SkillHandler):
 
 
 async def test_a_subscriber_sees_every_event_in_order_and_replays_without_loss() -> None:
-    async with runtime_of(Busy, llm=ScriptedLlm(call("look"), "seen")) as runtime, asyncio.timeout(5):
+    async with runtime_of(Busy, llm=ScriptedLlm(call("look"), "seen")) as runtime, asyncio.timeout(PATIENCE_S):
         task = await runtime.start("go")
         live = [event async for event in runtime.subscribe(task.id)]
         replayed = [event async for event in runtime.subscribe(task.id, after=4)]
@@ -326,7 +327,7 @@ async def test_a_subscriber_sees_every_event_in_order_and_replays_without_loss()
 
 
 async def test_a_subscription_ends_at_a_question_and_goes_on_after_the_answer() -> None:
-    async with runtime_of(Book) as runtime, asyncio.timeout(5):
+    async with runtime_of(Book) as runtime, asyncio.timeout(PATIENCE_S):
         asked = await runtime.send("Paris")
         first = [event async for event in runtime.subscribe(asked.id)]
         await runtime.send("3", task_id=asked.id)
@@ -341,7 +342,7 @@ async def test_a_subscription_ends_at_a_question_and_goes_on_after_the_answer() 
 
 async def test_a_subscriber_that_leaves_harms_nobody() -> None:
     handler = Hang()
-    async with runtime_of(handler) as runtime, asyncio.timeout(5):
+    async with runtime_of(handler) as runtime, asyncio.timeout(PATIENCE_S):
         task = await runtime.start("go")
         async with aclosing(runtime.subscribe(task.id)) as events:
             await anext(events)

@@ -22,6 +22,7 @@ from dragoman.kit import (
     tool,
 )
 from dragoman.kit.testing import RecordingTool, ScriptedLlm, ScriptExhausted, call
+from tests.patience import PATIENCE_S
 
 
 class Weather(BaseModel):
@@ -65,7 +66,7 @@ async def test_calls_of_one_turn_run_side_by_side() -> None:
 
     llm = ScriptedLlm([call("meet", name="a"), call("meet", name="b")], "met")
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         _, thread = await LlmWorker(llm, str, tools=[meet]).run_and_continue("go")
 
     assert [response.output for response in thread[2].content.tool_responses] == ["a", "b"]
@@ -181,7 +182,7 @@ async def test_a_cancelled_worker_cancels_its_tools() -> None:
             stopped.set()
 
     work = asyncio.create_task(LlmWorker(ScriptedLlm(call("hang")), str, tools=[hang]).run("go"))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await started.wait()
         work.cancel()
         with pytest.raises(asyncio.CancelledError):

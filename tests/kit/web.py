@@ -10,6 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 
+from tests.patience import PATIENCE_S
+
 Reply = Callable[["Handler"], None]
 
 
@@ -80,7 +82,7 @@ def events(*lines: str | dict[str, Any]) -> Reply:
 
 def hang(handler: Handler) -> None:
     """Say nothing until the test is over."""
-    handler.web.over.wait(30)
+    handler.web.over.wait(PATIENCE_S)
     handler.close_connection = True
 
 

@@ -13,6 +13,7 @@ import jwt
 import pytest
 
 from tests.harness import InProcess, Server, wait_for
+from tests.patience import PATIENCE_S
 from tests.tenants import beside, done, invite, new_tenant, query, status_of
 
 
@@ -118,7 +119,10 @@ def restarted(server: Server, pid_file: Path, before: int) -> bool:
         fresh = int(pid_file.read_text()) != before
     except (OSError, ValueError):
         return False
-    return fresh and httpx.get(f"{server.url}/health").json()["dependencies"]["valkey"]["status"] == "up"
+    return (
+        fresh
+        and httpx.get(f"{server.url}/health", timeout=PATIENCE_S).json()["dependencies"]["valkey"]["status"] == "up"
+    )
 
 
 @pytest.mark.req("GW-103")

@@ -12,13 +12,12 @@ from a2a.types import a2a_pb2_grpc
 from google.rpc import error_details_pb2, status_pb2
 
 from tests.harness import Server
-
-DEADLINE_S = 20
+from tests.patience import PATIENCE_S
 
 
 def address_of(server: Server, **options: Any) -> str:
     """Where the card says that gRPC is spoken."""
-    card = httpx.get(f"{server.url}/.well-known/agent-card.json", **options).json()
+    card = httpx.get(f"{server.url}/.well-known/agent-card.json", timeout=PATIENCE_S, **options).json()
     return next(one["url"] for one in card["supportedInterfaces"] if one["protocolBinding"] == "GRPC")
 
 
@@ -38,11 +37,11 @@ class GrpcCaller:
 
     def call(self, method: str, request: Any, **metadata: str) -> Any:
         """The answer, or the stream of answers."""
-        return getattr(self._stub, method)(request, timeout=DEADLINE_S, metadata=self._with(metadata))
+        return getattr(self._stub, method)(request, timeout=PATIENCE_S, metadata=self._with(metadata))
 
     def headed(self, method: str, request: Any, **metadata: str) -> tuple[Any, dict[str, str]]:
         """The answer of a call that streams nothing, and the metadata before it."""
-        answer, call = getattr(self._stub, method).with_call(request, timeout=DEADLINE_S, metadata=self._with(metadata))
+        answer, call = getattr(self._stub, method).with_call(request, timeout=PATIENCE_S, metadata=self._with(metadata))
         return answer, dict(call.initial_metadata())
 
     def refusal(self, method: str, request: Any, **metadata: str) -> tuple[grpc.StatusCode, str]:

@@ -11,6 +11,7 @@ from a2a.client.client import ClientCallContext
 from a2a.types import a2a_pb2 as pb
 
 from tests.harness import Server
+from tests.patience import PATIENCE_S
 
 BINDINGS = ["JSONRPC", "HTTP+JSON", "GRPC"]
 
@@ -42,7 +43,7 @@ class open_client:  # noqa: N801 - used as the function that it stands for
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Caller:
-        http = await self._stack.enter_async_context(httpx.AsyncClient(timeout=20))
+        http = await self._stack.enter_async_context(httpx.AsyncClient(timeout=PATIENCE_S))
         config = ClientConfig(
             httpx_client=http,
             supported_protocol_bindings=[self._binding],

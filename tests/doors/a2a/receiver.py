@@ -9,6 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 
+from tests.patience import PATIENCE_S
+
 
 @dataclass(frozen=True, slots=True)
 class Notification:
@@ -55,9 +57,9 @@ class Receiver:
         """Where it listens."""
         return f"http://127.0.0.1:{self._server.server_address[1]}/hook"
 
-    def next(self, within_s: float = 20) -> Notification:
+    def next(self) -> Notification:
         """The next request."""
-        return self.received.get(timeout=within_s)
+        return self.received.get(timeout=PATIENCE_S)
 
     def until(self, state: str) -> list[Notification]:
         """All requests up to the one that tells of this state."""
@@ -92,7 +94,7 @@ def _handler(take: Callable[[Notification], Reply]) -> type[BaseHTTPRequestHandl
             headers = {name.lower(): value for name, value in self.headers.items()}
             reply = take(Notification(self.path, headers, body))
             if reply.held is not None:
-                reply.held.wait(30)
+                reply.held.wait(PATIENCE_S)
             try:
                 self.send_response(reply.status)
                 for name, value in {**reply.headers, "content-length": str(len(reply.body))}.items():

@@ -10,6 +10,8 @@ from a2a.utils.signing import create_signature_verifier
 from google.protobuf.json_format import ParseDict
 from jwt import PyJWK
 
+from tests.patience import PATIENCE_S
+
 
 def verify(card: dict[str, Any]) -> dict[str, Any]:
     """The head of its one signature, once that is found to be right.
@@ -19,7 +21,7 @@ def verify(card: dict[str, Any]) -> dict[str, Any]:
     """
 
     def key(kid: str | None, jku: str | None) -> PyJWK:
-        keys = httpx.get(jku or "").json()["keys"]
+        keys = httpx.get(jku or "", timeout=PATIENCE_S).json()["keys"]
         return PyJWK(next(one for one in keys if one["kid"] == kid))
 
     create_signature_verifier(key, ["ES256"])(ParseDict(card, a2a_pb2.AgentCard()))

@@ -12,6 +12,7 @@ from a2a.types import a2a_pb2 as pb
 from tests.doors.a2a.calling import CONFORMANCE
 from tests.doors.a2a.grpc_calling import GrpcCaller, address_of, refused, said
 from tests.harness import Server, wait_for
+from tests.patience import PATIENCE_S
 from tests.tenants import beside
 
 
@@ -58,10 +59,10 @@ def test_a_server_that_is_told_to_end_ends_open_streams_and_another_finishes_the
     with server, GrpcCaller(address_of(server), authorization=token) as caller, ThreadPoolExecutor(2) as pool:
         address = address_of(server)
         following = pool.submit(follow, caller)
-        assert begun.wait(10)
+        assert begun.wait(PATIENCE_S)
         ending = pool.submit(server.stop, signal.SIGTERM)
-        events = following.result(20)
-        status = ending.result(20)
+        events = following.result(PATIENCE_S)
+        status = ending.result(PATIENCE_S)
         with GrpcCaller(address, authorization=token) as late:
             refusal = refused(lambda: late.call("SendMessage", said("hello")))
 

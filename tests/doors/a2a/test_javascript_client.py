@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.harness import Server
+from tests.patience import PATIENCE_S
 
 SCRIPTS = Path(__file__).parent / "javascript"
 GRPC = ("@grpc/grpc-js@1.14.7", "@bufbuild/protobuf@2.17.0")
@@ -24,7 +25,11 @@ def converse(script: str, sdk: str, *arguments: str) -> Any:
     with tempfile.TemporaryDirectory(dir=home) as folder:
         shutil.copytree(SCRIPTS, folder, dirs_exist_ok=True)
         ended = subprocess.run(
-            ["node", str(Path(folder) / script), *arguments], capture_output=True, text=True, timeout=60, check=False
+            ["node", str(Path(folder) / script), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
         )
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)

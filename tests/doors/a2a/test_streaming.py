@@ -6,6 +6,7 @@ import pytest
 from tests.backstage import sql
 from tests.doors.a2a.calling import A2A, state, text, tool
 from tests.harness import Server, wait_for
+from tests.patience import PATIENCE_S
 
 AT_ONCE = {"returnImmediately": True}
 
@@ -111,10 +112,10 @@ def test_a_subscriber_of_a_task_that_waits_hears_how_it_goes_on(a2a: A2A, served
 
     with ThreadPoolExecutor(1) as pool:
         following = pool.submit(follow)
-        assert heard.wait(10)
+        assert heard.wait(PATIENCE_S)
         a2a.send(text("done", taskId=task["id"]))
 
-        assert following.result(10) == ["WORKING", "COMPLETED"]
+        assert following.result(PATIENCE_S) == ["WORKING", "COMPLETED"]
 
 
 def test_a_task_that_has_ended_cannot_be_subscribed(a2a: A2A) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.backstage import sql
 from tests.doors.a2a.calling import A2A, CONFORMANCE, state, text
 from tests.harness import InProcess, Process, Server, data_dir
+from tests.patience import PATIENCE_S
 from tests.tenants import beside
 
 AT_ONCE = {"returnImmediately": True}
@@ -76,12 +77,12 @@ def test_a_task_is_cancelled_and_followed_from_another_process(served: Server) -
         task = there.send(text("tck-cancel", configuration=AT_ONCE))
         begun = [threading.Event(), threading.Event()]
         following = [pool.submit(follow, caller, event) for caller, event in zip((here, there), begun, strict=True)]
-        assert all(event.wait(10) for event in begun)
+        assert all(event.wait(PATIENCE_S) for event in begun)
 
         cancelled = here.call("CancelTask", {"id": task["id"]})
 
         assert state(cancelled) == "CANCELED"
-        assert [one.result(10) for one in following] == ["CANCELED", "CANCELED"]
+        assert [one.result(PATIENCE_S) for one in following] == ["CANCELED", "CANCELED"]
         assert there.get(task["id"]) == cancelled
         assert sql(served, "SELECT 1 FROM task_queue WHERE task_id = $1::uuid", task["id"]) == []
 

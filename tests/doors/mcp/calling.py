@@ -13,6 +13,7 @@ from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.harness import Server
+from tests.patience import PATIENCE_S
 
 MODERN, OLDER, OLD = "2026-07-28", "2025-11-25", "2025-06-18"
 TASKS = "io.modelcontextprotocol/tasks"
@@ -215,7 +216,7 @@ async def official(
     """The official client over HTTP."""
     headers = {"authorization": f"Bearer {token or server.token(role='super_admin')}"}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=30) as http,
+        httpx2.AsyncClient(headers=headers, timeout=PATIENCE_S) as http,
         Client(streamable_http_client(f"{server.url}/mcp", http_client=http), mode=mode, **options) as client,
     ):
         yield client

@@ -9,6 +9,7 @@ from tests.backstage import exchange, locked
 from tests.doors.mcp.calling import ACCEPTS, MODERN, OLD, Mcp, read
 from tests.harness import InProcess, Server, wait_for
 from tests.issuers import ExternalIssuer
+from tests.patience import PATIENCE_S
 from tests.tenants import beside
 
 METADATA = "/.well-known/oauth-protected-resource"
@@ -166,7 +167,7 @@ def test_a_body_over_the_cap_is_refused(strict: Server) -> None:
 
 def test_metadata_names_the_issuer_that_is_configured(spoken: Server) -> None:
     with ExternalIssuer() as issuer, InProcess(beside(spoken) | issuer.settings) as running:
-        document = httpx.get(f"{running.url}{METADATA}/mcp").json()
+        document = httpx.get(f"{running.url}{METADATA}/mcp", timeout=PATIENCE_S).json()
 
     assert document["authorization_servers"] == [issuer.url]
 

@@ -15,6 +15,7 @@ from mcp_types import ElicitResult, PromptListChangedNotification
 
 from tests.doors.mcp.calling import Mcp
 from tests.harness import DRAGOMAN, Server
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -62,7 +63,7 @@ async def test_a_client_at_pipes_is_asked_and_told_as_one_over_http(spoken: Serv
     async with Client(begun, mode="legacy", elicitation_callback=fill_in, message_handler=hear) as client:
         asked = await client.call_tool("test_elicitation", {"message": "Who?"})
         await client.call_tool("test_trigger_prompt_change", {})
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await came.wait()
         await client.call_tool("test_trigger_prompt_change", {})
 
@@ -88,7 +89,7 @@ def test_a_server_that_is_not_there_and_a_bad_token_are_answers_that_say_so(spok
     refused, nowhere = (
         subprocess.run(
             [DRAGOMAN, "mcp"], input=asked, env=settings | {"DRAGOMAN_URL": url}, text=True, capture_output=True,
-            timeout=30, check=False,
+            timeout=PATIENCE_S, check=False,
         )
         for url in (spoken.url, "http://127.0.0.1:9")
     )  # fmt: skip
@@ -126,7 +127,7 @@ def test_a_session_that_has_ended_is_begun_anew_for_a_client_that_cannot_know() 
         settings = {"DRAGOMAN_URL": f"http://127.0.0.1:{forgetful.server_port}", "DRAGOMAN_TOKEN": "t"}
         said = subprocess.run(
             [DRAGOMAN, "mcp"], input="".join(json.dumps(one) + "\n" for one in asked), text=True, capture_output=True,
-            env=os.environ | settings, timeout=30, check=False,
+            env=os.environ | settings, timeout=PATIENCE_S, check=False,
         )  # fmt: skip
         forgetful.shutdown()
 
@@ -150,7 +151,7 @@ def test_a_stream_of_changes_does_not_keep_the_program_when_its_client_has_gone(
 
     said = subprocess.run(
         [DRAGOMAN, "mcp"], input="".join(json.dumps(one) + "\n" for one in asked), text=True, capture_output=True,
-        env=spoken.environment | {"DRAGOMAN_URL": spoken.url}, timeout=30, check=False,
+        env=spoken.environment | {"DRAGOMAN_URL": spoken.url}, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
 
     answers = [json.loads(line) for line in said.stdout.splitlines()]

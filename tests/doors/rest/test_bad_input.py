@@ -12,6 +12,7 @@ import pytest
 from dragoman.addresses import BINDINGS, Binding
 from tests.doors.rest.calling import counts, data, fields, fresh, new_tenant, org_admin, problem
 from tests.harness import Server
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.req("GW-204", "GW-406")
 
@@ -251,7 +252,7 @@ def exchange(server: Server, head: str, pieces: Iterable[bytes] = (), *, finish:
     """Bytes to the server as no client library would send them; everything it says until it closes."""
     where = urlsplit(server.url)
     assert where.hostname is not None
-    with socket.create_connection((where.hostname, where.port or 80), timeout=20) as wire:
+    with socket.create_connection((where.hostname, where.port or 80), timeout=PATIENCE_S) as wire:
         common = f"host: x\r\nconnection: close\r\nauthorization: Bearer {server.token(role='super_admin')}\r\n"
         wire.sendall(head.replace("\n", "\r\n").encode() + common.encode() + b"\r\n")
         try:

@@ -20,7 +20,6 @@ def prey() -> Iterator[Server]:
         yield running
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.req("GW-405", "GW-406")
 @pytest.mark.parametrize(
     ("role", "phases", "examples"),

@@ -7,6 +7,7 @@ import pytest
 from tests.backstage import sql
 from tests.doors.rest.calling import counts, data, fields, fresh, new_tenant, org_admin, problem
 from tests.harness import Server
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.req("GW-004", "GW-006")
 
@@ -25,7 +26,7 @@ def test_fifty_at_once_make_one_tenant_of_a_slug(server: Server) -> None:
     def create(number: int) -> httpx.Response:
         headers = {"authorization": f"Bearer {token}"}
         body = {"name": f"Racer {number}", "slug": slug}
-        return httpx.post(f"{server.url}/api/tenant", json=body, headers=headers, timeout=30)
+        return httpx.post(f"{server.url}/api/tenant", json=body, headers=headers, timeout=PATIENCE_S)
 
     answers = together(create, 50)
 
@@ -44,7 +45,9 @@ def test_thirty_repetitions_at_once_are_one_creation_with_one_answer(server: Ser
     headers = {"authorization": f"Bearer {server.token(role='super_admin')}", "idempotency-key": key}
     body = {"name": "Once", "slug": slug, "settings": {"ratio": 0.1, "list": [1, "two", None]}}
 
-    answers = together(lambda _: httpx.post(f"{server.url}/api/tenant", json=body, headers=headers, timeout=30), 30)
+    answers = together(
+        lambda _: httpx.post(f"{server.url}/api/tenant", json=body, headers=headers, timeout=PATIENCE_S), 30
+    )
 
     tenant = data(answers[0], 201)
     assert all(data(answer, 201) == tenant for answer in answers)

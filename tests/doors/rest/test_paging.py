@@ -7,6 +7,7 @@ import pytest
 
 from tests.doors.rest.calling import data, new_tenant, org_admin
 from tests.harness import Server
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.req("GW-004", "GW-006")
 
@@ -56,7 +57,7 @@ def test_a_walk_neither_loses_nor_repeats_while_others_insert(server: Server) ->
             walks = [[each for found in walk(client, "/api/users", limit=4) for each in found] for _ in range(5)]
         finally:
             stop.set()
-        inserted = inserting.result(30)
+        inserted = inserting.result(PATIENCE_S)
 
     assert inserted > 0
     for seen in walks:

@@ -19,6 +19,7 @@ from dragoman.context import Caller, PrincipalType, Role, TenantId
 from dragoman.infra.auth.keyring import Keyring
 from dragoman.services.audit import chain
 from tests.harness import Server, wait_for
+from tests.patience import PATIENCE_S
 
 VERIFIER = Path(chain.__file__)
 
@@ -108,14 +109,14 @@ class Ledger:
         query = "SELECT seq, record_id, hash FROM audit_links WHERE tenant_id = $1 ORDER BY seq"
         return [(row["seq"], row["record_id"], row["hash"]) for row in self.sql(query)]
 
-    def wait_sealed(self, count: int, within_s: float = 10) -> None:
+    def wait_sealed(self, count: int) -> None:
         """Until the chain has so many links, and its head is outside too."""
 
         def published() -> bool:
             wanted = f'"tenant":"{self.tenant}","seq":{count},'
             return self.heads_file.exists() and wanted in self.heads_file.read_text()
 
-        wait_for(lambda: len(self.links()) == count and published(), f"{count} seals", within_s)
+        wait_for(lambda: len(self.links()) == count and published(), f"{count} seals")
 
     def records(self, **filters: Any) -> list[dict[str, Any]]:
         """As the server lists them, newest first."""
@@ -158,7 +159,7 @@ def run_verifier(*arguments: str, given: bytes | None = None) -> subprocess.Comp
         [sys.executable, "-I", "-S", str(VERIFIER), *arguments],
         input=given,
         capture_output=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.patience import PATIENCE_S
+
 _IDEAS = ({"tea", "oolong", "beverage"}, {"lift", "elevator"}, {"salary", "pay"})
 
 
@@ -49,7 +51,7 @@ def serving() -> Generator[Endpoint]:
             asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
             endpoint.keys.add(self.headers["authorization"])
             if not asked["input"][0].endswith("?"):
-                endpoint.letting.wait(30)
+                endpoint.letting.wait(PATIENCE_S)
             status, answer = endpoint.answer(asked)
             body = json.dumps(answer).encode()
             self.send_response(status)

@@ -3,9 +3,9 @@
 import signal
 
 import httpx
-import pytest
 
 from tests.harness import Process, Server, wait_for
+from tests.patience import PATIENCE_S
 from tests.services.memory.remembering import somebody
 from tests.tenants import query
 
@@ -25,14 +25,13 @@ def test_a_memory_is_found_by_its_meaning_without_a_common_word(server: Server) 
     assert best["explanation"]["meaning"] > 0.3
 
 
-@pytest.mark.timeout(180)
 def test_what_waits_for_its_vector_outlives_the_server_and_words_alone_are_said_in_health() -> None:
     with Process({"DRAGOMAN_EMBEDDINGS": "off"}) as words:
         ada = somebody(words, tenant="demo")
         with ada.http:
             ada.add("Ada drinks oolong every morning.")
             assert ada.search("oolong")["by_meaning"] is False
-        health = httpx.get(f"{words.url}/health").json()
+        health = httpx.get(f"{words.url}/health", timeout=PATIENCE_S).json()
         assert (health["status"], health["dependencies"]["memory"]["status"]) == ("ok", "up")
         assert health["dependencies"]["memory"]["detail"].startswith("words alone")
         words.stop(signal.SIGKILL)

@@ -1,10 +1,10 @@
 """Which model makes the vectors: an endpoint, another one after it, or none because PostgreSQL keeps no vectors."""
 
 import httpx
-import pytest
 
 from tests.backstage import database_url, sql
 from tests.harness import InProcess, Process, Server, wait_for
+from tests.patience import PATIENCE_S
 from tests.services.memory.embeddings_endpoint import Endpoint, serving
 from tests.services.memory.remembering import somebody
 from tests.tenants import query, redis_url
@@ -30,10 +30,9 @@ def _with(endpoint: Endpoint, model: str) -> dict[str, str]:
 
 
 def _memory_health(server: Server) -> dict[str, str]:
-    return httpx.get(f"{server.url}/health").json()["dependencies"]["memory"]
+    return httpx.get(f"{server.url}/health", timeout=PATIENCE_S).json()["dependencies"]["memory"]
 
 
-@pytest.mark.timeout(120)
 def test_an_endpoint_gives_the_meaning_and_another_model_takes_over_while_search_goes_on() -> None:
     with serving() as endpoint, Process(_with(endpoint, "rigid"), keep=True) as first:
         ada = somebody(first, tenant="demo")
@@ -73,7 +72,6 @@ def test_an_endpoint_gives_the_meaning_and_another_model_takes_over_while_search
             assert query(second, "SELECT DISTINCT model FROM memory_vectors") == [{"model": "openai:nested"}]
 
 
-@pytest.mark.timeout(120)
 def test_what_an_endpoint_refuses_waits_and_health_says_why() -> None:
     with serving() as endpoint, InProcess(_with(endpoint, "nested")) as server:
         ada = somebody(server, tenant="demo")
@@ -92,7 +90,6 @@ def test_what_an_endpoint_refuses_waits_and_health_says_why() -> None:
         assert "sk-of-the-test" not in server.log.read_text()
 
 
-@pytest.mark.timeout(120)
 def test_a_database_that_refuses_pgvector_serves_words_alone_and_health_says_so(server: Server) -> None:
     sql(server, "CREATE DATABASE without_vectors")
     for statement in _REFUSE_EXTENSIONS:

@@ -10,6 +10,7 @@ import pytest
 import typst
 
 from tests.harness import Process, Server, wait_for
+from tests.patience import PATIENCE_S
 from tests.services.signatures.remote_providers import TOKEN, DocumensoServer, serving
 from tests.services.tasks.envelopes import envelope
 from tests.tenants import done
@@ -40,7 +41,7 @@ def ended(boss: httpx.Client, task_id: str) -> Json:
         task = done(boss.get(f"/api/tasks/{task_id}"))
         return task if task["state"] in ("succeeded", "failed", "rejected", "dead_letter") else None
 
-    return wait_for(look, "the end of the task", within_s=60)
+    return wait_for(look, "the end of the task")
 
 
 @pytest.mark.req("ORC-CAP-1")
@@ -153,7 +154,7 @@ def test_a_server_that_is_killed_while_a_provider_voids_finds_it_voided(outgoing
         remote.done.clear()
         remote.hangs = True
         task_id = done(boss.post("/api/tasks", json=voiding))["task_id"]
-        assert remote.reached.wait(30)
+        assert remote.reached.wait(PATIENCE_S)
 
         task = ended_after_a_kill(outgoing, remote, task_id)
     assert (task["state"], task["result"]["status"]) == ("succeeded", "voided")
@@ -168,7 +169,7 @@ def test_a_server_that_is_killed_while_a_provider_works_has_it_done_once(outgoin
         given = {"signers": SIGNERS, "provider": "documenso"}
         made = envelope("signature.prepare", given, resource=about(kept(boss)))
         task_id = done(boss.post("/api/tasks", json=made))["task_id"]
-        assert remote.reached.wait(30)
+        assert remote.reached.wait(PATIENCE_S)
 
         task = ended_after_a_kill(outgoing, remote, task_id)
     assert (task["state"], remote.done, len(remote.envelopes)) == ("succeeded", ["create"], 1)

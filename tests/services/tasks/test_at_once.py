@@ -7,10 +7,10 @@ from pathlib import Path
 from threading import Barrier
 
 import httpx
-import pytest
 
 from tests.backstage import sql
 from tests.harness import Server, wait_for
+from tests.patience import PATIENCE_S
 from tests.services.tasks.doors import Json, a2a, mcp, rest
 from tests.services.tasks.envelopes import envelope
 
@@ -18,7 +18,6 @@ from tests.services.tasks.envelopes import envelope
 ROUNDS = int(os.environ.get("AT_ONCE_ROUNDS", "100"))
 
 
-@pytest.mark.timeout(60 + ROUNDS)
 def test_one_key_through_three_doors_at_once_is_one_task_with_one_effect(counting: Server, outside: Path) -> None:
     token, barrier = counting.token(), Barrier(3)
     given = [
@@ -29,7 +28,7 @@ def test_one_key_through_three_doors_at_once_is_one_task_with_one_effect(countin
         found: list[str] = []
         with counting.client(token) as client:
             for one in given:
-                barrier.wait(30)
+                barrier.wait(PATIENCE_S)
                 found.append(door(client, "task_submit", {"envelope": one})["task_id"])
         return found
 

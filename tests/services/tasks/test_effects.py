@@ -16,6 +16,7 @@ from dragoman.services.tasks.engine.effects import Ledger, TaskEffects
 from dragoman.services.tasks.engine.leases import Lease
 from dragoman.services.tasks.engine.store_effects import EffectStore
 from dragoman.services.tasks.errors import EffectBusy
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 TENANT, OWNER = uuid4(), uuid4()
@@ -94,7 +95,7 @@ async def stopped(work: asyncio.Task[Any]) -> None:
 
 async def waits_for_the_book(sql: asyncpg.Connection) -> None:
     """Until somebody wants to write to the ledger and cannot."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while not await sql.fetch(f"SELECT 1 {BLOCKED}"):  # noqa: ASYNC110 - it is another's lock
             await asyncio.sleep(0.01)
 

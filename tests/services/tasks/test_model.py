@@ -39,6 +39,7 @@ from dragoman.services.tasks.lifecycle import TERMINAL, TRANSITIONS, State
 from dragoman.services.tasks.store import TaskStore
 from dragoman.services.tasks.store_views import TaskViewStore
 from dragoman.services.workers.protocol import Assignment, Capability, Performed
+from tests.patience import PATIENCE_S
 from tests.services.tasks.crew import Anything, caller_of
 from tests.services.tasks.envelopes import envelope
 
@@ -132,7 +133,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     def _do(self, work: Awaitable[T]) -> T:
         async def bounded() -> T:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 return await work
 
         return self._runner.run(bounded())

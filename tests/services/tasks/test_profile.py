@@ -11,6 +11,7 @@ from tests.doors.a2a.calling import A2A, tool
 from tests.doors.mcp.calling import Mcp, read
 from tests.doors.rest.calling import data, problem
 from tests.harness import Server
+from tests.patience import PATIENCE_S
 from tests.services.tasks.envelopes import envelope
 
 PATH, EXTENSION = "/.well-known/contracts-profile.json", "urn:dragoman:contracts-profile:1"
@@ -134,7 +135,7 @@ def test_the_card_links_the_profile_and_the_link_leads_there(anybody: httpx.Clie
     extension = next(one for one in card["capabilities"]["extensions"] if one["uri"] == EXTENSION)
 
     assert extension["params"]["versions"] == ["1.0"]
-    assert httpx.get(extension["params"]["profile"]).json()["profile"] == EXTENSION
+    assert httpx.get(extension["params"]["profile"], timeout=PATIENCE_S).json()["profile"] == EXTENSION
 
 
 def test_the_extension_is_named_in_the_answer_and_another_version_of_it_is_refused(server: Server) -> None:

@@ -149,7 +149,6 @@ def test_an_agent_that_does_not_take_our_credential_has_refused(home: Server, pa
     assert "not-a-token" not in home.log.read_text() + str(view)
 
 
-@pytest.mark.timeout(60)
 def test_a_server_that_is_killed_while_the_agent_works_finds_the_work_again(partner: Server, traces: Path) -> None:
     name, given = work("stay")
     with Process(HOME) as home:
