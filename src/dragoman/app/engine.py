@@ -42,15 +42,17 @@ class EngineCore:
         """Do nothing yet: the jobs do it."""
 
     async def stop(self) -> None:
-        """Give back what is unfinished."""
+        """Stop, and give back what is unfinished once everything that is known of it is written."""
         await self.engine.stop()
         await self.ledger.close()
+        await self.engine.release()
 
     def jobs(self) -> Sequence[Job]:
         """Return the jobs: keep leases, claim work unless other processes do, tell and hear of changes."""
         claim = [Job(name="task_claims", work=self.engine.claim_forever)] if self.claims else []
         leases = Job(name="task_leases", work=self.engine.renew_forever)
-        return [leases, *claim, *self.signals.jobs(self._changed, self._heard, self.notifier.wake_all)]
+        sweep = Job(name="task_sweep", work=self.engine.sweep, every_s=self.engine.heartbeat_s)
+        return [leases, sweep, *claim, *self.signals.jobs(self._changed, self._heard, self.notifier.wake_all)]
 
     async def _changed(self) -> Iterable[str]:
         return [str(task_id) for task_id in await self.notifier.take_nudges()]

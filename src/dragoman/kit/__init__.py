@@ -25,6 +25,7 @@ from dragoman.kit._effects import (
     EffectUnknown,
     InMemoryEffects,
     TurnEnded,
+    find_end,
 )
 from dragoman.kit._errors import (
     ContextMismatch,
@@ -211,6 +212,7 @@ __all__ = [
     "UseSkill",
     "WorkerEvent",
     "check_step",
+    "find_end",
     "llm_from",
     "prompt",
     "resource",

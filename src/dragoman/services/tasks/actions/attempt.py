@@ -1,7 +1,8 @@
 """One attempt at an action: judged again, given to its worker, and what comes of it as a step of the lifecycle."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
@@ -57,7 +58,7 @@ class ActionLane:
     def __init__(self, engine: Engine, dependencies: ActionDependencies) -> None:
         self._engine = engine
         self._dependencies = dependencies
-        self._slots: dict[str, asyncio.Semaphore] = {}
+        self._slots: dict[str, _Slots] = {}
 
     def take(self, claim: Claim, lease: Lease) -> Attempt:
         """Return an attempt at an action that was claimed."""
@@ -65,15 +66,56 @@ class ActionLane:
             raise ValueError("a task of this lane has an envelope")
         return ActionAttempt(self._engine, self._dependencies, claim, claim.action, lease, self._slot)
 
-    def _slot(self, capability: Capability) -> asyncio.Semaphore:
-        slot = self._slots.get(capability.action)
-        if slot is None:
-            slot = self._slots[capability.action] = asyncio.Semaphore(capability.at_once)
-        return slot
+    def crowded(self) -> Sequence[str]:
+        """Return the actions of which as many wait for their worker as it performs at once."""
+        return [action for action, slots in self._slots.items() if slots.waiting >= slots.at_once]
+
+    def _slot(self, capability: Capability) -> "_Slots":
+        slots = self._slots.get(capability.action)
+        if slots is None:
+            slots = self._slots[capability.action] = _Slots(capability.at_once, self._engine.poke)
+        return slots
+
+
+async def _ungrouped(work: Awaitable[Performed]) -> Performed:
+    """Await the work of a worker; of what its task group raises, raise what ends the attempt."""
+    try:
+        return await work
+    except BaseExceptionGroup as group:
+        if (end := kit.find_end(group)) is not None:
+            raise end from group
+        raise
+
+
+class _Slots:
+    """The places that one worker has for one action in this process; `freed` is called when one is left."""
+
+    def __init__(self, at_once: int, freed: Callable[[], None]) -> None:
+        self.at_once = at_once
+        self.waiting = 0
+        self._free = asyncio.Semaphore(at_once)
+        self._freed = freed
+
+    @asynccontextmanager
+    async def held(self) -> AsyncGenerator[None]:
+        """Wait for a place, and hold it."""
+        self.waiting += 1
+        try:
+            await self._free.acquire()
+        finally:
+            self.waiting -= 1
+        try:
+            yield
+        finally:
+            self._free.release()
+            if self.waiting == self.at_once // 2:
+                self._freed()
 
 
 class ActionAttempt(Attempt):
     """One attempt at one action."""
+
+    lane = LaneName.ACTION
 
     def __init__(
         self,
@@ -82,7 +124,7 @@ class ActionAttempt(Attempt):
         claim: Claim,
         action: ActionDetails,
         lease: Lease,
-        slot: Callable[[Capability], asyncio.Semaphore],
+        slot: Callable[[Capability], _Slots],
     ) -> None:
         super().__init__(claim.task, lease)
         self._engine = engine
@@ -182,11 +224,11 @@ class ActionAttempt(Attempt):
             answers=tuple(answer["input"] for answer in self._action.answers if "input" in answer),
             cancelled=self.cancellation.is_set,
         )
-        async with self._slot(capability):
+        async with self._slot(capability).held():
             limit = asyncio.timeout(self._left_s(capability.timeout_s))
             try:
                 async with limit:
-                    return await route.worker.perform(assignment)
+                    return await _ungrouped(route.worker.perform(assignment))
             except TimeoutError:
                 if not limit.expired():
                     raise
@@ -204,7 +246,8 @@ class ActionAttempt(Attempt):
 
     def _check_time(self) -> None:
         deadline = self._action.deadline
-        if deadline is not None and deadline <= datetime.now(UTC):
+        # A task that was claimed because its time is over is late, whatever the clock of this machine says.
+        if deadline is not None and (self._action.late or deadline <= datetime.now(UTC)):
             raise DeadlinePassed(deadline.isoformat())
 
     def _assigned(self) -> tuple[str, str]:

@@ -4,7 +4,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from math import inf
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from dragoman.services.audit.store import Line
 from dragoman.services.tasks.engine.leases import Lease
@@ -18,6 +18,7 @@ class Attempt(ABC):
     """Work on a task under a lease. `work` is the asyncio task that does it, once the engine has begun it."""
 
     work: "asyncio.Task[None]"
+    lane: ClassVar[LaneName]
 
     def __init__(self, task: Task, lease: Lease) -> None:
         self.task = task
@@ -76,4 +77,8 @@ class Lane(Protocol):
 
     def take(self, claim: Claim, lease: Lease) -> Attempt:
         """Return an attempt at a task that was claimed."""
+        ...
+
+    def crowded(self) -> Sequence[str]:
+        """Return the actions of which so many wait here already that no more should be claimed."""
         ...

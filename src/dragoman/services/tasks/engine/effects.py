@@ -11,7 +11,6 @@ said that it stopped, or its time is over.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -43,11 +42,10 @@ class Ledger:
     def __init__(self, store: EffectStore, *, backoff_s: float = 0.5) -> None:
         self._store = store
         self._backoff_s = backoff_s
-        self._intents: Batcher[Intent, Entered | None] = Batcher(
-            store.intend, key=lambda intent: (intent.canonical, intent.step, intent.digest)
-        )
+        self._intents: Batcher[Intent, Entered | None] = Batcher(store.intend, key=_key)
         self._outcomes: Batcher[tuple[Intent, Json], None] = Batcher(store.settle)
         self._pursued: set[asyncio.Task[None]] = set()
+        self._withdrawals: dict[tuple[UUID, str, bytes], asyncio.Task[None]] = {}
         self._settled_late: SettledLate | None = None
 
     def tell_of_late(self, listener: SettledLate) -> None:
@@ -60,11 +58,13 @@ class Ledger:
         Raises:
             AttemptFenced: the attempt no longer has its task.
         """
+        if (withdrawal := self._withdrawals.get(_key(intent))) is not None:
+            await asyncio.shield(withdrawal)  # of an intent that this attempt had before, and could not confirm
         written = self._intents.begin(intent)
         try:
             entered = await asyncio.shield(written)
-        except (asyncio.CancelledError, kit.AttemptFenced):
-            self._pursue(self._unbegun(intent, written))
+        except (asyncio.CancelledError, kit.AttemptFenced, UpstreamUnavailable):
+            self._withdraw_unstarted(intent, written)
             raise
         if entered is None:
             raise kit.AttemptFenced
@@ -106,12 +106,25 @@ class Ledger:
         pursued.add_done_callback(self._pursued.discard)
         return pursued
 
-    async def _unbegun(self, intent: Intent, written: "asyncio.Future[Entered | None]") -> None:
-        """Withdraw an intent whose attempt was stopped before it began: if it was the first to mean to."""
-        with suppress(DragomanError):
+    def _withdraw_unstarted(self, intent: Intent, written: "asyncio.Future[Entered | None]") -> None:
+        """Withdraw an intent that was not carried out, for as long as it takes; it may be written all the same."""
+        key = _key(intent)
+        withdrawal = self._withdrawals[key] = self._pursue(self._withdrawn(intent, written))
+        withdrawal.add_done_callback(lambda _: self._withdrawals.pop(key, None))
+
+    async def _withdrawn(self, intent: Intent, written: "asyncio.Future[Entered | None]") -> None:
+        try:
             entered = await written
-            if entered is not None and entered.fresh:
-                await self._store.withdraw(intent)
+        except DragomanError:
+            pass  # it may be written, and only the answer lost
+        else:
+            if entered is None or not entered.fresh:
+                return None
+        while True:
+            try:
+                return await self._store.withdraw(intent)
+            except UpstreamUnavailable:
+                await asyncio.sleep(self._backoff_s)
 
     async def _settled(self, intent: Intent, outcome: Json, written: "asyncio.Future[None]") -> None:
         """Write an outcome for as long as it takes, and tell of it: its attempt may be over."""
@@ -131,6 +144,10 @@ class Ledger:
                 return await self._store.abandon(intent)
             except UpstreamUnavailable:
                 await asyncio.sleep(self._backoff_s)
+
+
+def _key(intent: Intent) -> tuple[UUID, str, bytes]:
+    return intent.canonical, intent.step, intent.digest
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ written once; one that lasts says first that it has begun.
 """
 
 import asyncio
-import itertools
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from time import monotonic
 from typing import Final, TypeVar
 from uuid import UUID
@@ -23,7 +23,7 @@ from dragoman.infra.telemetry import TaskMetrics
 from dragoman.kit import AttemptFenced
 from dragoman.services.tasks.engine.attempt import Attempt, Lane
 from dragoman.services.tasks.engine.batching import Batcher
-from dragoman.services.tasks.engine.leases import Lease, fenced
+from dragoman.services.tasks.engine.leases import Lease, fenced, now
 from dragoman.services.tasks.engine.notifier import TaskNotifier
 from dragoman.services.tasks.engine.steps import ActionBirth, Birth, LaneName, Step, Written
 from dragoman.services.tasks.engine.store import Claim, EngineStore
@@ -38,7 +38,9 @@ _BEGIN_S: Final = 0.05
 # At low rates a claim for each task would be a commit for each: those that come close together share one.
 _GATHER_S: Final = 0.005
 # Counting reads the whole queue, so it is done less often than the rest.
-_BEATS_A_COUNT = 4
+_SWEEPS_PER_COUNT: Final = 4
+# A lease whose row was being changed is renewed as soon as that can be over.
+_SKIPPED_S: Final = 0.05
 FIFO_INDEX: Final = "task_queue_fifo_head"
 _TRIES: Final = 20
 
@@ -47,7 +49,7 @@ R = TypeVar("R")
 
 
 class Engine:
-    """The tasks that run in this process, at most `capacity` claimed ones at once."""
+    """The tasks that run in this process, at most `capacity` claimed ones of each lane at once."""
 
     def __init__(
         self,
@@ -64,15 +66,17 @@ class Engine:
         self.notifier = notifier
         self.metrics = metrics
         self.owner = owner
-        self._heartbeat_s = heartbeat_s
+        self.heartbeat_s = heartbeat_s
         self._begin_s = begin_s
         self._capacity = capacity
         # Shorter than the lease: a process that cannot renew it stops before another begins.
-        self._sure_s = store.keeping.lease.total_seconds() - heartbeat_s / 2
+        self._safe_s = store.keeping.lease.total_seconds() - heartbeat_s / 2
         self._lanes: list[Lane] = []
         self._running: dict[UUID, Attempt] = {}
+        self._running_in: Counter[LaneName] = Counter()
         self._poked = asyncio.Event()
-        self._crowded = False
+        self._full: set[LaneName] = set()
+        self._sweeps = 0
         self._batch = _MOST // 2
         self._turns: Batcher[Birth, bool] = Batcher(self._add_turns, key=lambda birth: birth.fifo_key)
         self._actions: Batcher[ActionBirth, bool] = Batcher(self._add_actions, key=lambda birth: birth.fifo_key)
@@ -98,12 +102,12 @@ class Engine:
         """Return a lease that was asked for at `since`; without that, one for work that is not stored yet."""
         lease = Lease(task_id, self.owner, attempt, fifo_key=fifo_key)
         if since is not None:
-            lease.until = since + self._sure_s
+            lease.until = since + self._safe_s
         return lease
 
     def leased(self, lease: Lease, *, since: float) -> None:
-        """The work was stored with a lease that was asked for at `since`."""
-        lease.until = since + self._sure_s
+        """Bound a lease that is asked for at `since`, with work that was not stored before."""
+        lease.until = since + self._safe_s
 
     async def add_turn(self, birth: Birth) -> bool:
         """Store a turn; return whether it has to wait for another of its key.
@@ -128,6 +132,20 @@ class Engine:
             self.notifier.happened(step.id)
         return written
 
+    async def write_along(self, step: Step, other: Callable[[], Awaitable[None]]) -> Written | None:
+        """Write a step together with something else of the core's database: both, or neither when it was refused."""
+        for _ in range(_TRIES):
+            try:
+                written, freed = await self._store.step_along(step, other)
+            except UniqueViolated as error:
+                if error.constraint != FIFO_INDEX:
+                    raise
+                continue
+            for task_id in (*freed, *((step.id,) if written is not None else ())):
+                self.notifier.happened(task_id)
+            return written
+        raise UpstreamUnavailable("the queue of its key", retry_after_s=1)
+
     async def report(self, attempt: Attempt, events: Sequence[Event]) -> Written | None:
         """Append to the log of a task that is worked on; None when the attempt no longer has the task."""
         async with attempt.writing:
@@ -137,12 +155,23 @@ class Engine:
 
     async def _write_for(self, attempt: Attempt, step: Step) -> Written | None:
         """Write a step of an attempt, after its opening where that is not written yet."""
-        if (opening := attempt.opening) is not None:
-            step.precede(opening, slot=attempt.task.slot, record=attempt.opening_record())
+        opening = attempt.opening
+        if opening is None:
+            return await self.write(step)
+        record = attempt.opening_record()
+        step.precede(opening, slot=attempt.task.slot, record=record)
         written = await self.write(step)
+        if written is None and await self._holds(attempt):
+            # The opening was written before, and the answer that said so was lost.
+            step.drop_opening(opening, record)
+            written = await self.write(step)
         if written is not None:
             attempt.opening = None
         return written
+
+    async def _holds(self, attempt: Attempt) -> bool:
+        task_id = attempt.task.id
+        return (await self._store.find_holders([task_id])).get(task_id) == (self.owner, attempt.lease.attempt)
 
     def start(self, attempt: Attempt) -> None:
         """Begin the work; a stored task is leased to this process already."""
@@ -151,6 +180,7 @@ class Engine:
             before.stop()
         attempt.work = asyncio.create_task(self._perform(attempt))
         self._running[task_id] = attempt
+        self._running_in[attempt.lane] += 1
         attempt.work.add_done_callback(lambda _: self._ended(attempt))
 
     def cancel(self, task_id: UUID) -> None:
@@ -161,14 +191,21 @@ class Engine:
     async def look_at(self, task_id: UUID) -> None:
         """Another process changed a task: if it runs here and was ended or claimed there, stop."""
         attempt = self._running.get(task_id)
-        if attempt is None or not attempt.stored:
-            return
-        holder = await self._store.find_holder(task_id)
-        if holder is None:
-            if not attempt.over:
-                attempt.cancel()
-        elif holder != (self.owner, attempt.lease.attempt):
-            attempt.stop()
+        if attempt is not None and attempt.stored:
+            await self._look_at([attempt])
+
+    async def _look_at(self, attempts: Sequence[Attempt]) -> None:
+        """Stop those of these attempts that were ended elsewhere, or that another process has claimed."""
+        holders = await self._store.find_holders([attempt.task.id for attempt in attempts])
+        for attempt in attempts:
+            holder = holders.get(attempt.task.id)
+            if self._running.get(attempt.task.id) is not attempt:
+                continue
+            if holder is None:
+                if not attempt.over:
+                    attempt.cancel()
+            elif holder != (self.owner, attempt.lease.attempt):
+                attempt.stop()
 
     async def claim_forever(self) -> None:
         """Claim what is due; runs until it is cancelled."""
@@ -176,7 +213,7 @@ class Engine:
         while True:
             self._poked.clear()
             more = False
-            if monotonic() - looked >= self._heartbeat_s:
+            if monotonic() - looked >= self.heartbeat_s:
                 looked = monotonic()
                 await self._store.unblock()
                 for lane in self._lanes:
@@ -184,7 +221,7 @@ class Engine:
             for lane in self._lanes:
                 more |= await self._take(lane, left=False)
             if not more:
-                await _set_within(self._poked, self._heartbeat_s)
+                await _set_within(self._poked, self.heartbeat_s)
                 await asyncio.sleep(_GATHER_S)
 
     async def renew_forever(self) -> None:
@@ -192,22 +229,30 @@ class Engine:
 
         A lease that cannot be renewed in time is given up: its work is stopped before another process may begin it.
         """
-        for beat in itertools.count():
-            began, held = monotonic(), self._held()
-            sure_until = min((attempt.lease.until for attempt in held), default=began + self._sure_s)
+        while True:
+            began, skipped = now(), False
             try:
-                async with asyncio.timeout(max(sure_until - began, 0.0)):
-                    await self._renew(held, began)
-                    await self._look_around(count=beat % _BEATS_A_COUNT == 0)
+                # No longer than the shortest lease: what cannot be renewed by then is stopped.
+                async with asyncio.timeout(self._shortest_lease(began + self._safe_s) - began):
+                    skipped = await self._renew(self._held(), began)
             except (DragomanError, TimeoutError) as error:
                 _LOG.warning("tasks.heartbeat_failed", reason=str(error) or "no answer")
             finally:
-                self._give_up_late()
-            next_s = min((attempt.lease.until for attempt in self._held()), default=began + self._heartbeat_s)
-            await asyncio.sleep(min(self._heartbeat_s, max(0.01, next_s - monotonic())))
+                self._stop_expired()
+            next_at = self._shortest_lease(began + (_SKIPPED_S if skipped else self.heartbeat_s))
+            await asyncio.sleep(max(0.01, next_at - now()))
+
+    async def sweep(self) -> None:
+        """Wake the followers of tasks that have moved, and now and then count what is in the queue."""
+        if followed := self.notifier.followed():
+            self.notifier.swept(await self._store.seqs(followed))
+        if self._sweeps % _SWEEPS_PER_COUNT == 0:
+            due, running, left = await self._store.depth()
+            self.metrics.queued(due=due, running=running, left=left)
+        self._sweeps += 1
 
     async def stop(self) -> None:
-        """Stop what runs here and give it back, for others to take at once."""
+        """Stop what runs here, and write what came of it."""
         running = list(self._running.values())
         for attempt in running:
             attempt.work.cancel()
@@ -215,42 +260,45 @@ class Engine:
         await self._turns.close()
         await self._actions.close()
         await self._steps.close()
+
+    async def release(self) -> None:
+        """Give back what was stopped, for others to take at once."""
         await self._store.release(self.owner)
 
     def _held(self) -> list[Attempt]:
         return [attempt for attempt in self._running.values() if attempt.stored]
 
-    async def _renew(self, held: Sequence[Attempt], began: float) -> None:
-        kept = await self._store.heartbeat(self.owner, [attempt.task.id for attempt in held])
-        for attempt in held:
-            if attempt.task.id in kept:
-                attempt.lease.until = began + self._sure_s
-            elif self._running.get(attempt.task.id) is attempt:
-                await self.look_at(attempt.task.id)
+    def _shortest_lease(self, at_most: float) -> float:
+        """Return when the first lease ends under which work goes on; not those of work that is done."""
+        return min([at_most, *(held.lease.until for held in self._held() if not held.over and held.lease.valid)])
 
-    def _give_up_late(self) -> None:
+    async def _renew(self, held: Sequence[Attempt], began: float) -> bool:
+        """Renew what runs here; return whether something has to be asked for again soon."""
+        ours = await self._store.heartbeat(self.owner, [attempt.task.id for attempt in held])
+        for attempt in held:
+            if ours.get(attempt.task.id):
+                attempt.lease.until = began + self._safe_s
+        if gone := [attempt for attempt in held if attempt.task.id not in ours]:
+            await self._look_at(gone)
+        return not all(ours.values())
+
+    def _stop_expired(self) -> None:
         """Stop what is under way without a lease; what is done and waits to be written is fenced by its attempt."""
         for attempt in self._held():
             if not attempt.lease.valid and not attempt.over:
                 _LOG.warning("tasks.lease_given_up", task_id=str(attempt.task.id), attempt=attempt.lease.attempt)
                 attempt.stop()
 
-    async def _look_around(self, *, count: bool) -> None:
-        if count:
-            due, running, left = await self._store.depth()
-            self.metrics.queued(due=due, running=running, left=left)
-        if followed := self.notifier.followed():
-            self.notifier.swept(await self._store.seqs(followed))
-
     async def _take(self, lane: Lane, *, left: bool) -> bool:
         """Begin what there is to do; return whether there may be more of it."""
-        room = self._capacity - len(self._running)
+        room = self._capacity - self._running_in[lane.name]
         # A claim for every place that becomes free would be a commit for each.
-        self._crowded = room < self._capacity // 4
-        if self._crowded:
+        if room < self._capacity // 4:
+            self._full.add(lane.name)
             return False
-        limit, since = min(room, self._batch), monotonic()
-        claims = await self._store.claim(self.owner, lane.name, limit, left=left)
+        self._full.discard(lane.name)
+        limit, since = min(room, self._batch), now()
+        claims = await self._store.claim(self.owner, lane.name, limit, left=left, but=lane.crowded())
         if not claims:
             return False
         if left:
@@ -296,10 +344,12 @@ class Engine:
     def _ended(self, attempt: Attempt) -> None:
         if self._running.get(attempt.task.id) is attempt:
             del self._running[attempt.task.id]
-        if self._crowded and len(self._running) <= self._capacity // 4 * 3:
+        self._running_in[attempt.lane] -= 1
+        if attempt.lane in self._full and self._running_in[attempt.lane] <= self._capacity // 4 * 3:
             self._poked.set()
-        if not attempt.work.cancelled():
-            attempt.work.exception()  # seen: those who wait are told of it
+        if not attempt.work.cancelled() and (error := attempt.work.exception()) is not None and attempt.stored:
+            # Those who wait are told of it; the task itself is claimed again, and ends when its attempts are used up.
+            _LOG.error("tasks.attempt_failed", task_id=str(attempt.task.id), exc_info=error)
 
     async def _perform(self, attempt: Attempt) -> None:
         try:
@@ -318,15 +368,18 @@ class Engine:
                 self.notifier.wake(attempt.task.id)  # nobody could know of it before, but one may have asked to be told
             attempt.finished(outcome, seq=len(outcome.events) if outcome is not None else 0)
             return
+        unstorable = False
         while True:
             try:
                 async with attempt.writing:
                     written = await self._write_for(attempt, outcome)
             except UpstreamUnavailable:
-                await asyncio.sleep(self._heartbeat_s)
-            except Exception:  # noqa: BLE001 - what came of it cannot be stored, and that is what comes of it
+                await asyncio.sleep(self.heartbeat_s)
+            except Exception:
+                if unstorable:
+                    raise
                 _LOG.exception("tasks.not_storable", task_id=str(outcome.id))
-                outcome = attempt.unstorable()
+                outcome, unstorable = attempt.unstorable(), True
             else:
                 if written is None:
                     raise AttemptFenced

@@ -8,8 +8,9 @@ from dragoman.backoff import jittered
 from dragoman.errors import DragomanError, UpstreamUnavailable
 
 # A time that the other side asks for is honoured up to this.
-_LONGEST_WISH_S = 3600.0
-_DATABASE: Final = ("postgresql", "database pool")
+_MAX_RETRY_AFTER_S: Final = 3600.0
+# As the errors of our own database name it.
+OWN_DATABASE: Final = ("postgresql", "database pool")
 
 
 class Verdict(StrEnum):
@@ -42,14 +43,14 @@ class RetryPolicy:
     def delay_s(self, attempt: int, error: DragomanError | None = None) -> float:
         """Return the backoff: the `Retry-After` of the other side, else twice as long each time up to a bound.
 
-        The latter is never the same for all: those that failed together part.
+        Jitter spreads the latter, so that tasks which failed together are not retried together.
         """
-        wish = error.retry_after_s if error is not None and getattr(error, "asked_for", True) else None
-        if wish is not None and not is_database_away(error):
-            return min(max(float(wish), 0.0), _LONGEST_WISH_S)
+        asked_s = error.retry_after_s if error is not None and getattr(error, "asked_for", True) else None
+        if asked_s is not None and not is_database_away(error):
+            return min(max(float(asked_s), 0.0), _MAX_RETRY_AFTER_S)
         return jittered(min(self.base_s * 2 ** min(max(attempt, 1) - 1, 30), self.most_s))
 
 
 def is_database_away(error: BaseException | None) -> bool:
     """Return whether an error says that our own database does not answer."""
-    return isinstance(error, UpstreamUnavailable) and error.details.get("upstream") in _DATABASE
+    return isinstance(error, UpstreamUnavailable) and error.details.get("upstream") in OWN_DATABASE

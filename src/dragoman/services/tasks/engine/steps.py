@@ -173,6 +173,17 @@ class Step:
         self._records = (record, *self._records) if record is not None else self._records
         self._follow()
 
+    def drop_opening(self, event: Json, record: Line | None) -> None:
+        """Take back what `precede` did: the transition was written before, and nobody was told."""
+        if not self.events or self.events[0] is not event:
+            return
+        self.events = self.events[1:]
+        self._records = tuple(one for one in self._records if one is not record)
+        self.expected = None
+        if not any(isinstance(one, dict) and one["kind"] == "status" for one in self.events):
+            self.state = self.slot = None
+        self._follow()
+
     def _follow(self) -> None:
         before = next((event for event in self.events if isinstance(event, dict) and event["kind"] == "status"), None)
         if before is None:

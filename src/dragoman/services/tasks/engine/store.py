@@ -4,7 +4,7 @@ Locks are always taken in the same order, the queue's row before the task's. A s
 the task's lock, whichever process makes it. PostgreSQL's clock decides when a task is due and when a lease ends.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, LiteralString
@@ -92,7 +92,7 @@ SELECT task_id FROM accepted"""
 # The first of those that wait behind a task of the same key may run once that one has left the queue, or is parked.
 _FREE_NEXT: LiteralString = """
 next AS (
-    UPDATE task_queue q SET blocked = false, run_at = now(), started_at = now() FROM (
+    UPDATE task_queue q SET blocked = false, run_at = greatest(q.run_at, now()), started_at = now() FROM (
         SELECT * FROM gone UNION ALL SELECT * FROM parked
     ) g CROSS JOIN LATERAL (
         SELECT n.task_id FROM task_queue n WHERE n.tenant_id = g.tenant_id AND n.fifo_key = g.fifo_key AND n.blocked
@@ -159,6 +159,7 @@ WITH given AS (
     ON CONFLICT (task_id) DO UPDATE SET worker = excluded.worker, lease_until = excluded.lease_until,
         run_at = excluded.run_at, attempt = greatest(q.attempt, excluded.attempt),
         caller = coalesce(excluded.caller, q.caller), fifo_key = excluded.fifo_key,
+        picks = greatest(q.picks - (SELECT m.more_attempts FROM moved m WHERE m.id = q.task_id), 0),
         -- One that had its place keeps it, whoever has come behind it since.
         blocked = CASE WHEN q.fifo_key = excluded.fifo_key THEN q.blocked ELSE excluded.blocked END
     RETURNING q.task_id, q.blocked, q.attempt
@@ -206,8 +207,8 @@ _CLAIMED: LiteralString = f"""
     RETURNING q.task_id, q.tenant_id, q.attempt, q.picks, q.started_at, q.fifo_key, q.caller
 )
 SELECT {TASK_COLUMNS}, m.attempt AS now_attempt, m.picks, extract(epoch FROM now() - m.started_at)::float8 AS age_s,
-       m.fifo_key, m.caller AS sender, d.canonical_id, d.run, d.max_attempts, d.deadline, d.governance, d.answers,
-       d.envelope
+       m.fifo_key, m.caller AS sender, d.canonical_id, d.run, d.max_attempts, d.deadline,
+       coalesce(d.deadline <= now(), false) AS late, d.governance, d.answers, d.envelope
 FROM mine m JOIN tasks t ON t.tenant_id = m.tenant_id AND t.id = m.task_id
 LEFT JOIN delegations d ON d.tenant_id = m.tenant_id AND d.task_id = m.task_id"""
 CLAIM_DUE: LiteralString = f"""
@@ -215,6 +216,14 @@ WITH due AS (
     SELECT q.task_id FROM task_queue q
     WHERE q.lane = $4 AND q.worker IS NULL AND NOT q.blocked AND q.run_at <= now()
     ORDER BY q.run_at LIMIT $2 FOR UPDATE SKIP LOCKED
+{_CLAIMED}"""
+# While this process has no room for some actions, it claims the others.
+CLAIM_OTHERS: LiteralString = f"""
+WITH due AS (
+    SELECT q.task_id FROM task_queue q
+    WHERE q.lane = $4 AND q.worker IS NULL AND NOT q.blocked AND q.run_at <= now() AND NOT EXISTS (
+        SELECT FROM delegations d WHERE d.tenant_id = q.tenant_id AND d.task_id = q.task_id AND d.action = ANY ($5))
+    ORDER BY q.run_at LIMIT $2 FOR UPDATE OF q SKIP LOCKED
 {_CLAIMED}"""
 CLAIM_LEFT: LiteralString = f"""
 WITH due AS (
@@ -229,11 +238,12 @@ WITH ours AS (
     SELECT task_id FROM task_queue WHERE worker = $1 AND task_id = ANY($3::uuid[]) FOR UPDATE SKIP LOCKED
 ), kept AS (
     UPDATE task_queue q SET lease_until = now() + $2::interval FROM free f WHERE q.task_id = f.task_id
+    RETURNING q.task_id
 )
-SELECT task_id FROM ours"""
+SELECT o.task_id, k.task_id IS NOT NULL AS renewed FROM ours o LEFT JOIN kept k USING (task_id)"""
 # A task that came just when the one before it left may have missed that.
 UNBLOCK: LiteralString = """
-UPDATE task_queue q SET blocked = false, run_at = now(), started_at = now() FROM (
+UPDATE task_queue q SET blocked = false, run_at = greatest(q.run_at, now()), started_at = now() FROM (
     SELECT DISTINCT ON (b.tenant_id, b.fifo_key) b.task_id FROM task_queue b
     WHERE b.blocked AND NOT EXISTS (
         SELECT FROM task_queue h WHERE h.tenant_id = b.tenant_id AND h.fifo_key = b.fifo_key AND NOT h.blocked)
@@ -241,12 +251,15 @@ UPDATE task_queue q SET blocked = false, run_at = now(), started_at = now() FROM
 ) first WHERE q.task_id = first.task_id"""
 SEQS: LiteralString = """
 SELECT t.id, t.seq FROM unnest($1::uuid[], $2::uuid[]) AS f (tenant_id, id) JOIN tasks t USING (tenant_id, id)"""
-HOLDER: LiteralString = "SELECT worker, attempt FROM task_queue WHERE task_id = $1"
+HOLDERS: LiteralString = "SELECT task_id, worker, attempt FROM task_queue WHERE task_id = ANY($1::uuid[])"
 DEPTH: LiteralString = """
 SELECT count(*) FILTER (WHERE worker IS NULL AND run_at <= now()) AS due,
        count(*) FILTER (WHERE lease_until >= now()) AS running, count(*) FILTER (WHERE lease_until < now()) AS abandoned
 FROM task_queue"""
-RELEASE: LiteralString = "UPDATE task_queue SET worker = NULL, lease_until = NULL, run_at = now() WHERE worker = $1"
+# An attempt that has not begun is not held against the task.
+RELEASE: LiteralString = """
+UPDATE task_queue q SET worker = NULL, lease_until = NULL, run_at = now(), attempt = t.attempt
+FROM tasks t WHERE q.worker = $1 AND t.tenant_id = q.tenant_id AND t.id = q.task_id"""
 NOTE: LiteralString = """
 WITH moved AS (
     UPDATE tasks SET seq = seq + 1 WHERE tenant_id = $1 AND id = $2 RETURNING seq
@@ -284,6 +297,7 @@ class ActionDetails:
     run: int
     max_attempts: int
     deadline: datetime | None
+    late: bool
     governance: Json
     answers: list[Json]
     envelope: Json
@@ -379,6 +393,14 @@ class EngineStore:
                 await claim_keys(self._db, self._scope, claims)
         return written, freed
 
+    async def step_along(self, step: Step, other: Callable[[], Awaitable[None]]) -> tuple[Written | None, list[UUID]]:
+        """Write one step, and something else in the same transaction unless the step is refused."""
+        async with self._db.unit(self._scope):
+            (written,), freed = await self.step([step])
+            if written is not None:
+                await other()
+        return written, freed
+
     async def _step(self, steps: Sequence[Step]) -> tuple[list[Written | None], list[UUID]]:
         plain = True
         for place, step in enumerate(steps):
@@ -405,20 +427,23 @@ class EngineStore:
                 written[place] = Written(seq, attempt, blocked)
         return written, freed
 
-    async def claim(self, worker: UUID, lane: str, limit: int, *, left: bool) -> list[Claim]:
-        """Lease what is due, or what a process left whose lease has ended."""
-        sql = CLAIM_LEFT if left else CLAIM_DUE
-        return [_claim(row) for row in await self._db.fetch(self._scope, sql, worker, limit, self.keeping.lease, lane)]
+    async def claim(self, worker: UUID, lane: str, limit: int, *, left: bool, but: Sequence[str] = ()) -> list[Claim]:
+        """Lease what is due, `but` these actions, or what a process left whose lease has ended."""
+        sql = CLAIM_LEFT if left else CLAIM_OTHERS if but else CLAIM_DUE
+        others = (list(but),) if but and not left else ()
+        rows = await self._db.fetch(self._scope, sql, worker, limit, self.keeping.lease, lane, *others)
+        return [_claim(row) for row in rows]
 
-    async def heartbeat(self, worker: UUID, tasks: Sequence[UUID]) -> set[UUID]:
-        """Renew the leases of these, which this process runs, and return those that it still has.
+    async def heartbeat(self, worker: UUID, tasks: Sequence[UUID]) -> dict[UUID, bool]:
+        """Renew the leases of these, which this process runs; return those that it still has, and whether renewed.
 
-        What it has and does not run is for others to take over.
+        One whose row is being changed at this moment is not renewed. What the process has and does not run is for
+        others to take over.
         """
         if not tasks:
-            return set()
+            return {}
         rows = await self._db.fetch(self._scope, HEARTBEAT, worker, self.keeping.lease, tasks)
-        return {row["task_id"] for row in rows}
+        return {row["task_id"]: row["renewed"] for row in rows}
 
     async def unblock(self) -> int:
         """Let those run that wait for a task which has left; return how many."""
@@ -436,10 +461,10 @@ class EngineStore:
         )
         return {row["id"]: row["seq"] for row in rows}
 
-    async def find_holder(self, task_id: UUID) -> tuple[UUID | None, int] | None:
-        """Return the process that has a task, with the attempt; None when nothing is left to do for it."""
-        row = await self._db.find(self._scope, HOLDER, task_id)
-        return (row["worker"], row["attempt"]) if row is not None else None
+    async def find_holders(self, task_ids: Sequence[UUID]) -> dict[UUID, tuple[UUID | None, int]]:
+        """Return the process that has each of these tasks, with the attempt; none where nothing is left to do."""
+        rows = await self._db.fetch(self._scope, HOLDERS, task_ids)
+        return {row["task_id"]: (row["worker"], row["attempt"]) for row in rows}
 
     async def release(self, worker: UUID) -> None:
         """Give back what this process can no longer run, for others to take at once."""

@@ -27,6 +27,7 @@ class EventBuffer:
         self._writing = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
         self._late: asyncio.Task[None] | None = None
+        self._closed = False
 
     def hold(self, event: Json) -> None:
         """Keep it for whatever is written next."""
@@ -44,6 +45,8 @@ class EventBuffer:
     async def flush(self) -> None:
         """Write what is held."""
         async with self._writing:
+            if self._closed:
+                return  # who closed it takes what is held, and writes it with the end
             events, size = self._emptied()
             if not events:
                 return
@@ -62,7 +65,8 @@ class EventBuffer:
             return self._emptied()[0]
 
     def close(self) -> None:
-        """Begin no further write; one under way goes on."""
+        """Begin no further write; one under way goes on. What is held is for `take`."""
+        self._closed = True
         if self._timer is not None:
             self._timer.cancel()
         # The run holds this, and must not be held by it: every task would wait for the collector.

@@ -31,7 +31,7 @@ class Made:
 class Outcome:
     """How a piece of work ended; `skill` is who did it, to be asked again when the task goes on.
 
-    QUEUED says that the turn is to be tried again, after `delay_s`.
+    QUEUED says that the turn is to be tried again, after `delay_s`; an `uncounted` try is not held against it.
     `refused` work was not begun, or left nothing behind: its sender may use the key of its message again.
     `shown` are the ids of artifacts that were reported already just as they are, and need no event of their own.
     With `reply` the message is the whole answer, and there need not be a task at all. `auth` says that what the task
@@ -50,6 +50,7 @@ class Outcome:
     auth: bool = False
     once: list[Json] = field(default_factory=list[Json])
     delay_s: float = 0.0
+    uncounted: bool = False
 
 
 class TurnPostponed(kit.TurnEnded):

@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from time import monotonic
+from math import inf
 from typing import Final, cast
 from uuid import UUID
 
@@ -16,20 +16,20 @@ import structlog
 
 from dragoman import kit
 from dragoman.context import Caller
-from dragoman.errors import DragomanError, Internal, RateLimited, Unauthenticated, UpstreamUnavailable
+from dragoman.errors import Conflict, DragomanError, Internal, RateLimited, Unauthenticated, UpstreamUnavailable
 from dragoman.infra.deadlines import Deadline, Deadlines
 from dragoman.services.tasks import events
 from dragoman.services.tasks.engine.attempt import Attempt
 from dragoman.services.tasks.engine.effects import Ledger, TaskEffects
 from dragoman.services.tasks.engine.engine import Engine
-from dragoman.services.tasks.engine.leases import Lease
-from dragoman.services.tasks.engine.retries import RetryPolicy, Verdict, is_database_away
+from dragoman.services.tasks.engine.leases import Lease, now
+from dragoman.services.tasks.engine.retries import OWN_DATABASE, RetryPolicy, Verdict, is_database_away
 from dragoman.services.tasks.engine.steps import Birth, LaneName, Queue, Step
 from dragoman.services.tasks.engine.store import Claim
 from dragoman.services.tasks.engine.store_keys import KeyClaim, KeyStore
 from dragoman.services.tasks.errors import EffectBusy, TaskTimedOut
 from dragoman.services.tasks.events import TAKEN_OVER, Event, Json
-from dragoman.services.tasks.identity import read_caller
+from dragoman.services.tasks.identity import caller_json, read_caller
 from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.models import Task, ToolCall, find_tool_call
 from dragoman.services.tasks.turns.event_buffer import EventBuffer
@@ -80,6 +80,10 @@ class TurnLane:
     def __init__(self, dependencies: TurnDependencies) -> None:
         self._dependencies = dependencies
 
+    def crowded(self) -> Sequence[str]:
+        """Return nothing: turns do not wait for each other here."""
+        return ()
+
     def take(self, claim: Claim, lease: Lease) -> Attempt:
         """Return an attempt at a turn that waited for its turn or its retry, or that another process left."""
         task = claim.task
@@ -94,6 +98,8 @@ class TurnLane:
 
 class TurnRun(Attempt):
     """One attempt at one turn."""
+
+    lane = LaneName.TURN
 
     def __init__(self, dependencies: TurnDependencies, task: Task, turn: Turn, lease: Lease, *, stored: bool) -> None:
         super().__init__(task, lease)
@@ -125,11 +131,16 @@ class TurnRun(Attempt):
         self.work.result()
 
     async def _store(self) -> None:
-        task, since = self.task, monotonic()
+        task, since = self.task, now()
         born = [*_begun(task), *await self._buffer.take()]
-        await self._on.engine.add_turn(self._birth(born, queue=True))
-        task.seq, self._stored, self.stored_seq = len(born), True, len(born)
+        # It may be stored although the answer is lost: without one, this process may not go on past the lease.
         self._on.engine.leased(self.lease, since=since)
+        try:
+            await self._on.engine.add_turn(self._birth(born, queue=True))
+        except Conflict:
+            self.lease.until = inf
+            raise
+        task.seq, self._stored, self.stored_seq = len(born), True, len(born)
         self._known.set()
         self._on.engine.notifier.happened(task.id)
 
@@ -242,8 +253,9 @@ class TurnRun(Attempt):
         # A turn that asked about an effect is run again as it was.
         restart: Json = (task.slot or {}).get("restart") or {"message": turn.message, "slot": task.slot}
         message, slot = restart["message"], restart["slot"]
+        caller = read_caller(task.tenant_id, restart["caller"]) if "caller" in restart else turn.caller
         return Job(
-            caller=turn.caller,
+            caller=caller,
             task_id=task.id,
             context_id=task.context_id,
             skill=task.skill,
@@ -269,7 +281,7 @@ class TurnRun(Attempt):
             raise error
         retries, picks = self._on.retries, self._turn.picks
         if isinstance(error, EffectBusy):
-            return Outcome(State.QUEUED, delay_s=error.busy_s)
+            return Outcome(State.QUEUED, delay_s=error.busy_s, uncounted=True)
         match retries.judge(error, attempts_left=retries.max_attempts - picks, repeatable=False):
             case Verdict.AGAIN:
                 return Outcome(State.QUEUED, delay_s=retries.delay_s(picks, error))
@@ -317,6 +329,7 @@ class TurnRun(Attempt):
             artifacts=artifacts or None,
             queue=queue,
             delay_s=outcome.delay_s,
+            more_attempts=1 if outcome.uncounted else 0,
         )
 
     def _birth(self, born: list[Event], *, queue: bool = False) -> Birth:
@@ -414,7 +427,9 @@ def _given_up(attempts: int) -> Outcome:
 def _asked(unknown: kit.EffectUnknown, job: Job) -> Outcome:
     """Return the question about an effect that nobody knows the outcome of; with the answer the turn is run again."""
     question = unknown.question()
-    slot = question.slot.dump() | {"effect": unknown.step, "restart": {"message": job.message, "slot": job.slot}}
+    # For whom it was run: who answers only says what became of the effect.
+    restart = {"message": job.message, "slot": job.slot, "caller": caller_json(job.caller)}
+    slot = question.slot.dump() | {"effect": unknown.step, "restart": restart}
     parts = question.message.model_dump(mode="json", exclude_none=True)["parts"]
     return Outcome(State.INPUT_REQUIRED, job.skill, parts, slot=slot)
 
@@ -422,6 +437,7 @@ def _asked(unknown: kit.EffectUnknown, job: Job) -> Outcome:
 def _find_database_away(outcome: Outcome) -> DragomanError | None:
     """Return why a skill failed, where it was our own database."""
     error = outcome.error or {}
-    if error.get("code") == UpstreamUnavailable.code and error.get("details", {}).get("upstream") == "postgresql":
-        return UpstreamUnavailable("postgresql", retry_after_s=2)
+    upstream = error.get("details", {}).get("upstream")
+    if error.get("code") == UpstreamUnavailable.code and upstream in OWN_DATABASE:
+        return UpstreamUnavailable(upstream, retry_after_s=2)
     return None

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from time import monotonic
+from functools import partial
 from typing import TypeVar
 
 import orjson
@@ -25,7 +25,7 @@ from dragoman.errors import (
 from dragoman.infra.db import check_key
 from dragoman.infra.digests import digest_of
 from dragoman.services.tasks import events
-from dragoman.services.tasks.engine.leases import Lease
+from dragoman.services.tasks.engine.leases import Lease, now
 from dragoman.services.tasks.engine.steps import Queue, Step
 from dragoman.services.tasks.engine.store_effects import EffectStore
 from dragoman.services.tasks.engine.store_keys import KeyClaim
@@ -241,7 +241,7 @@ class TaskService:
             await run.store()
             await run.ended(None if incoming.wait_s is None else incoming.wait_s - moment_s)
         task = await self._result(caller, run)
-        if task.state is State.QUEUED and run.work.done():  # it is tried again
+        if not task.resting and run.work.done():  # it is tried again, or goes on in another process
             return await self._rested(caller, task, incoming.wait_s)
         return task
 
@@ -290,7 +290,7 @@ class TaskService:
 
     async def _enqueue(self, task: Task, turn: Turn, fifo_key: str) -> TurnRun | Task:
         """Store a turn of a conversation that others may be in; the run, unless it has to wait for another turn."""
-        since = monotonic()
+        since = now()
         task.state, task.attempt = State.QUEUED, 0
         born = [*events.accepted(), events.status(State.VALIDATED, State.QUEUED)]
         birth = turn_birth(task, list(born), worker=self._engine.owner, fifo_key=fifo_key, claim=turn.claim)
@@ -329,12 +329,16 @@ class TaskService:
             raise TaskBusy(task.state.value)
         message = self._executor.keepable(_with_key(incoming), incoming.tool_call)
         await self._check_thread(caller, task.context_id, message)
-        slot = await self._settle_effect(task, message)
+        answer, slot = _effect_answer(task, message)
         if incoming.attach is not None:
             await incoming.attach(task, task.seq)
-        since = monotonic()
+        since = now()
         for to in (State.IN_PROGRESS, State.QUEUED):  # at once, unless other turns of the conversation come first
-            written = await self._engine.write(self._answer_step(caller, incoming, task, message, slot, to))
+            step = self._answer_step(caller, incoming, task, message, slot, to)
+            if answer is None:
+                written = await self._engine.write(step)
+            else:
+                written = await self._engine.write_along(step, partial(self._settle_effect, task, answer))
             if written is not None:
                 task.seq, task.state, task.slot, task.message = written.seq, to, slot, None
                 task.history = [*task.history, message]
@@ -377,22 +381,12 @@ class TaskService:
             _claim=self._claim(caller, incoming),
         )
 
-    async def _settle_effect(self, task: Task, message: Json) -> Json | None:
-        """Write an answer about an effect into the ledger; return the slot with which the turn goes on."""
-        slot = task.slot or {}
-        if "effect" not in slot:
-            return task.slot
-        content = kit.Content.model_validate({"parts": message["parts"]})
-        answer = kit.EffectAnswer.find(content, slot["effect"])
-        if answer is None:
-            raise InvalidInput.of(
-                "effect", f"must say whether the step was done: {{'step': {slot['effect']!r}, 'done': true or false}}"
-            )
+    async def _settle_effect(self, task: Task, answer: kit.EffectAnswer) -> None:
+        """Write an answer about an effect into the ledger."""
         if answer.done:
             await self._effects.settle_by_hand(task.tenant_id, task.id, answer.step, answer.outcome)
         else:
             await self._effects.withdraw_by_hand(task.tenant_id, task.id, answer.step)
-        return {"restart": slot["restart"]}
 
     async def _check_thread(self, caller: Caller, thread_id: str | None, message: Json) -> bool:
         """Whether there is such a conversation; a message that it cannot take is refused."""
@@ -434,6 +428,24 @@ class TaskService:
             if run.task.resting or run.reply is not None:
                 return replace(run.task, artifacts=run.task.once) if run.task.once else run.task
         return await self.get(caller, str(run.task.id))
+
+
+def _effect_answer(task: Task, message: Json) -> tuple[kit.EffectAnswer | None, Json | None]:
+    """Return what a message says about an effect that the task asks for, and the slot with which the turn goes on.
+
+    Raises:
+        InvalidInput: it does not say whether the effect happened.
+    """
+    slot = task.slot or {}
+    if "effect" not in slot:
+        return None, task.slot
+    content = kit.Content.model_validate({"parts": message["parts"]})
+    answer = kit.EffectAnswer.find(content, slot["effect"])
+    if answer is None:
+        raise InvalidInput.of(
+            "effect", f"must say whether the step was done: {{'step': {slot['effect']!r}, 'done': true or false}}"
+        )
+    return answer, {"restart": slot["restart"]}
 
 
 def _rests(happening: LoggedEvent) -> bool:
