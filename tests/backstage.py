@@ -141,3 +141,11 @@ def read_all(wire: socket.socket) -> bytes:
         while piece := wire.recv(65_536):
             received += piece
     return received
+
+
+def records_of(server: Server, resource: str | None, **filters: str) -> list[dict[str, Any]]:
+    """The latest audit records about a resource, or about any."""
+    with server.admin() as client:
+        answer = client.get("/api/audit", params={"limit": 200, **filters})
+    assert answer.status_code == 200, answer.text
+    return [one for one in answer.json()["data"] if resource is None or one.get("resource") == resource]

@@ -151,7 +151,7 @@ class Gate:
             request.operation = operation.name
         return await self._guards.admission.admit(caller, operation)
 
-    def include(self, operation: AnyOperation, caller: Caller) -> Admitted:
+    def include(self, operation: AnyOperation | Passage, caller: Caller) -> Admitted:
         """Return a token for what the server looks up by itself while it answers a request that was counted.
 
         A caller pays for what it asked for, and not for what we add to the answer.

@@ -13,7 +13,7 @@ from dragoman.gate import Gate
 from dragoman.infra.config import ConfigError
 from dragoman.infra.db import Database, Scope
 from dragoman.infra.ids import new_id
-from dragoman.operations import Handlers
+from dragoman.operations import AnyOperation, Handlers
 from dragoman.services.approvals.operations import DECIDE_ONE
 from dragoman.services.audit.trail import AuditTrail
 from dragoman.services.tasks import operations
@@ -52,8 +52,9 @@ class Delegation:
 class GatedDelegations:
     """Hand-overs that came in messages, through the gate like all others."""
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: Gate, tasks: TaskStore) -> None:
         self._gate = gate
+        self._tasks = tasks
 
     def takes(self, incoming: Incoming) -> bool:
         """Whether a message hands an action over: it names the tool for that."""
@@ -72,16 +73,32 @@ class GatedDelegations:
 
     async def answer(self, caller: Caller, task: Task, incoming: Incoming) -> None:
         """Go on with a task that was handed over and waits for somebody."""
-        said = next((part["data"] for part in incoming.message["parts"] if part["kind"] == "data"), None)
-        text = "\n".join(part["text"] for part in incoming.message["parts"] if part["kind"] == "text")
-        answer: Json = {"input": {"answer": said if said is not None else text}}
-        fields = cast("Json", said) if isinstance(said, dict) else answer
+        operation, arguments = await self._operation_of(task, incoming)
+        await self._gate.run(operation, caller, arguments, idempotency_key=incoming.idempotency_key)
+
+    async def answered(self, caller: Caller, task: Task, incoming: Incoming) -> bool:
+        """Check whether this answer was taken before, under the idempotency key that it has."""
         key = incoming.idempotency_key
-        if "decision" in fields and (waits_for := _approvals_of(task)):
-            await self._gate.run(DECIDE_ONE, caller, {"approval_id": waits_for[0], **fields}, idempotency_key=key)
-            return
-        sent = {**fields, "task_id": str(task.id)}
-        await self._gate.run(operations.PROVIDE_INPUT, caller, sent, idempotency_key=key)
+        if key is None:
+            return False
+        operation, arguments = await self._operation_of(task, incoming)
+        return await self._gate.find_done(operation, caller, arguments, idempotency_key=key) is not None
+
+    async def _operation_of(self, task: Task, incoming: Incoming) -> tuple[AnyOperation, Json]:
+        """Return the operation that an answer is, with its arguments, whatever has become of the task since."""
+        parts = incoming.message["parts"]
+        data = next((part["data"] for part in parts if part["kind"] == "data"), None)
+        text = "\n".join(part["text"] for part in parts if part["kind"] == "text")
+        answer: Json = {"input": {"answer": data if data is not None else text}}
+        fields = cast("Json", data) if isinstance(data, dict) else answer
+        if "decision" in fields and (approvals := await self._approvals_of(task)):
+            return DECIDE_ONE, {"approval_id": approvals[0], **fields}
+        return operations.PROVIDE_INPUT, {**fields, "task_id": str(task.id)}
+
+    async def _approvals_of(self, task: Task) -> list[str]:
+        """Return the approvals that a task waits for, or that it waited for last."""
+        asked = [task.message] if task.message else []
+        return _approvals_in(asked) or _approvals_in(await self._tasks.questions(task.tenant_id, task.id))
 
 
 class GatedRefusals:
@@ -95,11 +112,11 @@ class GatedRefusals:
         await self._gate.record_refusal(SEND_MESSAGE, caller, ref[:200], error)
 
 
-def _approvals_of(task: Task) -> list[str]:
-    """The approvals that a task says it waits for."""
-    parts: list[Json] = task.message["parts"] if task.message else []
-    told: list[Json] = [part["data"] for part in parts if isinstance(part.get("data"), dict)]
-    return next((data["approvals"] for data in told if "approvals" in data), list[str]())
+def _approvals_in(messages: Sequence[Json]) -> list[str]:
+    """Return the approvals that the first of these messages which names any asks for."""
+    parts: list[Json] = [part for message in messages for part in message["parts"]]
+    asked: list[Json] = [part["data"] for part in parts if isinstance(part.get("data"), dict)]
+    return next((data["approvals"] for data in asked if "approvals" in data), list[str]())
 
 
 def build_delegation(
@@ -109,7 +126,10 @@ def build_delegation(
     trail: AuditTrail,
     deciders: Deciders,
 ) -> Delegation:
-    """Bind the operations on tasks, and serve the lane of actions; `dbs` are the application's and the core's."""
+    """Bind the operations on tasks; `dbs` are the application's and the core's.
+
+    A process that `performs` claims actions; turns are claimed by every process that serves an agent.
+    """
     db, core_db = dbs
     engine, views, tasks = core.engine, TaskViewStore(db), TaskStore(db)
     submissions = Submissions(
@@ -138,7 +158,8 @@ def build_delegation(
     )
     core.ledger.tell_of_late(control.effect_settled)
     needs = ActionDependencies(deciders.registry, deciders.governance, core.ledger, trail, core.retries, new_id)
-    engine.serve(ActionLane(engine, needs))
+    if core.performs:
+        engine.serve(ActionLane(engine, needs))
     handlers.add(operations.SUBMIT, service.submit)
     handlers.add(operations.STATUS, service.status)
     handlers.add(operations.LIST, service.list_tasks)

@@ -36,7 +36,7 @@ class EngineCore:
     retries: RetryPolicy
     notifier: TaskNotifier
     signals: Signals
-    claims: bool
+    performs: bool
 
     async def start(self) -> None:
         """Do nothing yet: the jobs do it."""
@@ -48,11 +48,11 @@ class EngineCore:
         await self.engine.release()
 
     def jobs(self) -> Sequence[Job]:
-        """Return the jobs: keep leases, claim work unless other processes do, tell and hear of changes."""
-        claim = [Job(name="task_claims", work=self.engine.claim_forever)] if self.claims else []
+        """Return the jobs: keep leases, claim work, tell and hear of changes."""
+        claim = Job(name="task_claims", work=self.engine.claim_forever)
         leases = Job(name="task_leases", work=self.engine.renew_forever)
         sweep = Job(name="task_sweep", work=self.engine.sweep, every_s=self.engine.heartbeat_s)
-        return [leases, sweep, *claim, *self.signals.jobs(self._changed, self._heard, self.notifier.wake_all)]
+        return [leases, sweep, claim, *self.signals.jobs(self._changed, self._heard, self.notifier.wake_all)]
 
     async def _changed(self) -> Iterable[str]:
         return [str(task_id) for task_id in await self.notifier.take_nudges()]
@@ -86,5 +86,5 @@ def build_engine(
         retries=RetryPolicy(settings.tasks.max_attempts, settings.tasks.retry_base_s, settings.tasks.retry_max_s),
         notifier=notifier,
         signals=Signals(url, _CHANNEL, present=str(owner)),
-        claims=settings.tasks.take_over,
+        performs=settings.tasks.take_over,
     )

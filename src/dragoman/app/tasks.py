@@ -98,7 +98,7 @@ def build_tasks(
         effects=core.effects,
         thread_bytes=settings.threads.max_bytes,
         sessions=sessions,
-        delegations=GatedDelegations(gate),
+        delegations=GatedDelegations(gate, store),
         refusals=GatedRefusals(gate),
     )
     cleanup = Cleanup(

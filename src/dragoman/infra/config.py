@@ -104,7 +104,8 @@ class Tasks(Section):
     )
     retry_max_s: float = Field(60, gt=0, description="The longest rest between two attempts at a delegated task.")
     take_over: bool = Field(
-        default=True, description="Run tasks that are due or were left by others; `serve --no-worker` turns it off."
+        default=True,
+        description="Perform delegated actions; `serve --no-worker` turns it off. Conversations are always served.",
     )
     retention_s: int = Field(2_592_000, ge=1, description="A task that ended longer ago is removed, with its history.")
 

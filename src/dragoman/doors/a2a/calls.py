@@ -5,6 +5,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Protocol
+from uuid import NAMESPACE_URL, uuid5
 
 from dragoman.context import Caller, current_request
 from dragoman.doors.a2a.card import Cards
@@ -199,17 +200,32 @@ class Calls:
         return replace(sent.incoming, attach=partial(self._attach, new))
 
     async def _attach(self, new: NewPushConfig, task: Task, after: int) -> None:
-        await self._pushes.attach(task, new, after=after)
+        # By its address: a message that is sent again brings the same configuration.
+        config_id = new.id or str(uuid5(NAMESPACE_URL, new.url))
+        await self._pushes.attach(task, replace(new, id=config_id), after=after, keep=True)
 
     async def admit(self, caller: Caller, sent: Sent) -> Sent:
-        """Count a message; one that names an operation is counted as that, and its task says whether the caller may."""
+        """Count a message; one that names an operation is counted as that, and its task says whether the caller may.
+
+        A message to a task that waits is an answer, whatever it names: that needs the permission to send messages.
+        """
         call = sent.incoming.tool_call
         operation = self._find_operation(call.name) if call is not None and call.name is not None else None
         if call is None or operation is None:
             await self.gate.guard(SEND_MESSAGE, caller)
             return sent
         admitted = await self.gate.admit(operation, caller)
+        if sent.incoming.task_ref:
+            await self.allow_answer(caller)
         return replace(sent, incoming=replace(sent.incoming, tool_call=replace(call, admitted=admitted)))
+
+    async def allow_answer(self, caller: Caller) -> None:
+        """Refuse an answer of one who may not send messages; the message itself was counted.
+
+        Raises:
+            Forbidden: the caller lacks the permission.
+        """
+        await self.gate.guard(SEND_MESSAGE, caller, admitted=self.gate.include(SEND_MESSAGE, caller))
 
     async def _events(self, caller: Caller, task: Task, first: Json, *, ended: bool) -> Events:
         yield task.seq, {"task": first}

@@ -84,6 +84,7 @@ class SeedCalls:
         if alias is None or incoming.task_ref is not None:
             return sent
         if await self._find(caller, alias) is not None:
+            await self._calls.allow_answer(caller)
             return replace(sent, incoming=replace(incoming, task_ref=alias))
         return replace(sent, incoming=replace(incoming, alias=alias))
 

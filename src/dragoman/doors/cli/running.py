@@ -25,7 +25,7 @@ def _serve(programs: Programs) -> click.Command:
     @click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 picks a free one [8080].")
     @click.option("--workers", type=click.IntRange(1, 64), help="Server processes [1].")
     @click.option("--agent", help="An agent written with kit to serve over A2A, as module:name.")
-    @click.option("--no-worker", is_flag=True, help="Take over no tasks; run only what is asked of this server.")
+    @click.option("--no-worker", is_flag=True, help="Perform no delegated actions; only conversations.")
     def serve(host: str | None, port: int | None, workers: int | None, agent: str | None, *, no_worker: bool) -> None:
         """Run the server, with its own PostgreSQL and Valkey unless it is given others.
 

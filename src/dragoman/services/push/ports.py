@@ -23,7 +23,7 @@ class Pushes(Protocol):
         """Refuse an address early."""
         ...
 
-    async def attach(self, task: Task, new: NewPushConfig, *, after: int) -> PushConfig:
+    async def attach(self, task: Task, new: NewPushConfig, *, after: int, keep: bool = False) -> PushConfig:
         """Add a configuration to a task at hand."""
         ...
 

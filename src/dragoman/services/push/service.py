@@ -60,12 +60,16 @@ class PushService:
         """
         await self._guard.check(new.url)
 
-    async def attach(self, task: Task, new: NewPushConfig, *, after: int) -> PushConfig:
+    async def attach(self, task: Task, new: NewPushConfig, *, after: int, keep: bool = False) -> PushConfig:
         """The same for a task at hand, which need not be stored yet: what happens after this event is delivered.
+
+        With `keep`, a configuration of the same id stays as it is, with what it has been told.
 
         Raises:
             TooManyPushConfigs: the task has enough.
         """
+        if keep and new.id and (known := await self._store.find(task.tenant_id, task.id, new.id)) is not None:
+            return known
         config = PushConfig(task.id, new.id or str(self._new_id()), new.url, new.scheme)
         secret = None
         if new.token or new.credentials:

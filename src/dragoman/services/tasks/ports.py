@@ -58,6 +58,14 @@ class Delegations(Protocol):
         """Whether the error says that the action is not taken on, and not that it was asked for wrongly."""
         ...
 
+    async def answered(self, caller: Caller, task: Task, incoming: Incoming) -> bool:
+        """Check whether this answer was taken before, under the idempotency key that it has.
+
+        Raises:
+            DragomanError: the caller may not answer, or the key was used with another answer.
+        """
+        ...
+
     async def answer(self, caller: Caller, task: Task, incoming: Incoming) -> None:
         """Go on with a task that was handed over and waits for somebody."""
         ...

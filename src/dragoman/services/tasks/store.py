@@ -24,6 +24,10 @@ _NEXT_EVENT: LiteralString = """
 SELECT e.seq, e.at, e.body, CASE WHEN pg_column_compression(e.body) IS NULL THEN pg_column_size(e.body)
                                  ELSE octet_length(e.body::text) END::bigint AS bytes
 FROM task_events e WHERE e.tenant_id = $1 AND e.task_id = $2"""
+QUESTIONS: LiteralString = """
+SELECT body->'message' AS message FROM task_events
+WHERE tenant_id = $1 AND task_id = $2 AND body->>'to' = 'input_required' AND body ? 'message'
+ORDER BY seq DESC LIMIT 50"""
 EVENTS: LiteralString = f"""
 WITH RECURSIVE page AS (
     ({_NEXT_EVENT} AND e.seq > $3 ORDER BY e.seq LIMIT 1)
@@ -166,6 +170,11 @@ class TaskStore:
         """What happened since; fewer than the limit when they are large, so that a reader holds little at a time."""
         rows = await self._db.fetch(self._scope(tenant), EVENTS, tenant, task_id, after, limit, _PAGE_BYTES)
         return [LoggedEvent(row["seq"], row["at"], row["body"]) for row in rows]
+
+    async def questions(self, tenant: UUID, task_id: UUID) -> list[Json]:
+        """Return the messages with which a task asked for something, the latest first."""
+        rows = await self._db.fetch(self._scope(tenant), QUESTIONS, tenant, task_id)
+        return [row["message"] for row in rows]
 
     async def replay(self, tenant: UUID, task_id: UUID, *, until: int | None = None) -> AsyncGenerator[LoggedEvent]:
         """The log from its beginning, with no more of it in memory than is read at a time."""

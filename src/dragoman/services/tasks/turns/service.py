@@ -15,9 +15,9 @@ from dragoman.context import Caller
 from dragoman.errors import (
     Conflict,
     DragomanError,
+    Forbidden,
     IdempotencyConflict,
     InvalidInput,
-    NotFound,
     RateLimited,
     Unauthenticated,
     UpstreamUnavailable,
@@ -33,6 +33,7 @@ from dragoman.services.tasks.errors import (
     StateTooLarge,
     TaskBusy,
     TaskClosed,
+    TaskMoved,
     TaskNotFound,
     ThreadExpired,
     WrongContext,
@@ -188,12 +189,27 @@ class TaskService:
                 outcome = replace(outcome, state=State.REJECTED)
             return await self._begin(caller, incoming, replies=False, outcome=outcome)
         task = await self.get(caller, str(task_id))
-        if incoming.attach is not None and not replayed:
+        if incoming.attach is not None:  # a repetition too: the first one may have failed just here
             await incoming.attach(task, 0)
         return replace(task, replayed=replayed, metadata={**task.metadata, "replayed": replayed})
 
     async def _once(self, caller: Caller, incoming: Incoming, work: Callable[[], Awaitable[A]]) -> A | Task:
-        """Do the work, unless this sender has had it done under this key; then show the task that it was."""
+        """Do the work, unless this sender has had it done under this key; then show the task that it was.
+
+        An answer that is refused is on record.
+        """
+        try:
+            return await self._once_by_key(caller, incoming, work)
+        except _RefusedByGate as refused:
+            raise refused.error from None
+        except (Forbidden, RateLimited, Unauthenticated, UpstreamUnavailable):
+            raise  # on record already, or not about the answer
+        except DragomanError as error:
+            if incoming.task_ref and self._refusals is not None:
+                await self._refusals.record(caller, incoming.task_ref, error)
+            raise
+
+    async def _once_by_key(self, caller: Caller, incoming: Incoming, work: Callable[[], Awaitable[A]]) -> A | Task:
         if incoming.idempotency_key is None:
             return await work()
         check_key(incoming.idempotency_key)
@@ -312,21 +328,26 @@ class TaskService:
         return run
 
     async def _resume(self, caller: Caller, incoming: Incoming) -> TurnRun | Task:
-        """Go on with a task that asked; an answer that it does not take is on record."""
-        try:
-            return await self._answer(caller, incoming)
-        except (Conflict, NotFound, InvalidInput) as error:
-            if self._refusals is not None:
-                await self._refusals.record(caller, incoming.task_ref or "", error)
-            raise
-
-    async def _answer(self, caller: Caller, incoming: Incoming) -> TurnRun | Task:
-        task = await self._find_waiting(caller, incoming)
+        """Go on with a task that asked."""
+        task = await self._find_task(caller, incoming)
         if task.delegated and self._delegations is not None:
-            await self._delegations.answer(caller, task, incoming)
-            return await self.get(caller, str(task.id))
+            return await self._answer_action(self._delegations, caller, incoming, task)
+        _check_open(task, incoming)
         if task.state is not State.INPUT_REQUIRED:
             raise TaskBusy(task.state.value)
+        return await self._answer(caller, incoming, task)
+
+    async def _answer_action(self, delegations: Delegations, caller: Caller, incoming: Incoming, task: Task) -> Task:
+        # The operation that takes the answer keeps its key: a repetition is answered whatever became of the task since.
+        if not await delegations.answered(caller, task, incoming):
+            _check_open(task, incoming)
+            try:
+                await delegations.answer(caller, task, incoming)
+            except DragomanError as error:
+                raise _RefusedByGate(error) from error
+        return await self.get(caller, str(task.id))
+
+    async def _answer(self, caller: Caller, incoming: Incoming, task: Task) -> TurnRun | Task:
         message = self._executor.keepable(_with_key(incoming), incoming.tool_call)
         await self._check_thread(caller, task.context_id, message)
         answer, slot = _effect_answer(task, message)
@@ -347,19 +368,15 @@ class TaskService:
                 lease = self._engine.lease(task.id, written.attempt, since=since, fifo_key=context_key(task.context_id))
                 turn = Turn(caller, _with_key(incoming), incoming.tool_call)
                 return self._run_stored(task, turn, lease)
-        raise TaskBusy(task.state.value)
+        raise TaskMoved(task.state.value)
 
-    async def _find_waiting(self, caller: Caller, incoming: Incoming) -> Task:
-        """Return the task that a message goes to, which has not ended and is as the sender saw it."""
+    async def _find_task(self, caller: Caller, incoming: Incoming) -> Task:
+        """Return the task that a message goes to."""
         task = await self._store.find(caller.tenant, incoming.task_ref or "")
         if task is None:
             raise TaskNotFound(incoming.task_ref or "")
         if incoming.context_id is not None and incoming.context_id != task.context_id:
             raise WrongContext.given(incoming.context_id)
-        if task.terminal:
-            raise TaskClosed(task.state.value)
-        if incoming.seen is not None and incoming.seen != task.seq:
-            raise TaskBusy(task.state.value)
         return task
 
     def _answer_step(
@@ -428,6 +445,22 @@ class TaskService:
             if run.task.resting or run.reply is not None:
                 return replace(run.task, artifacts=run.task.once) if run.task.once else run.task
         return await self.get(caller, str(run.task.id))
+
+
+class _RefusedByGate(Exception):
+    """An answer that an operation refused, and recorded."""
+
+    def __init__(self, error: DragomanError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+def _check_open(task: Task, incoming: Incoming) -> None:
+    """Refuse a message to a task that has ended, or that has moved since the sender saw it."""
+    if task.terminal:
+        raise TaskClosed(task.state.value)
+    if incoming.seen is not None and incoming.seen != task.seq:
+        raise TaskMoved(task.state.value)
 
 
 def _effect_answer(task: Task, message: Json) -> tuple[kit.EffectAnswer | None, Json | None]:
