@@ -262,6 +262,23 @@ def test_a_key_begins_one_task(mcp: Mcp) -> None:
     assert first == again
 
 
+@pytest.mark.parametrize("key", [5, None, ["a"], "", "b"])
+def test_a_key_of_a_skill_or_an_agents_tool_that_cannot_be_used_is_refused(
+    spoken: Server, everything: Server, mcp: Mcp, key: Any
+) -> None:
+    """Not text, empty, or another than the argument says."""
+    meta = {"dragoman/idempotencyKey": key}
+    elsewhere = Mcp(everything, keys_of=spoken, role="super_admin")
+
+    answers = [mcp.call(SKILL, {"text": "tck-artifact-text", "idempotency_key": "a"}, meta=meta)]
+    if key != "b":
+        answers.append(mcp.call(SKILL, {"text": "tck-artifact-text"}, meta=meta))
+        answers.append(elsewhere.call("test_simple_text", {}, meta=meta))
+
+    codes = {answer["structuredContent"]["error"]["code"] for answer in answers}
+    assert codes == {"INVALID_PARAMS"}
+
+
 def test_a_skill_that_is_told_nothing_says_so(mcp: Mcp) -> None:
     nothing = mcp.call(SKILL, {})
     wrong = mcp.call(SKILL, {"text": 5, "colour": "red"})

@@ -51,17 +51,28 @@ def read_key(tool: OperationTool, arguments: Json, meta: Json) -> str | None:
     Raises:
         InvalidInput: it is no text, or the two are not the same.
     """
-    given: list[Any] = [meta[KEY_META]] if KEY_META in meta else []
+    named: Json = {}
     field = tool.operation.input.stands_alone
     # A value that stands alone has fields of its own: a key among them belongs to it and not to the call.
     if tool.takes_key and KEY_ARGUMENT in arguments and not (field and field not in arguments):
-        given.append(arguments.pop(KEY_ARGUMENT))
-    if not given or not tool.operation.writes:
+        named[KEY_ARGUMENT] = arguments.pop(KEY_ARGUMENT)
+    return one_key(named, meta) if tool.operation.writes else None
+
+
+def one_key(named: Json, meta: Json) -> str | None:
+    """Return the idempotency key of a call, as an argument in `named` or in the meta; None when neither has one.
+
+    Raises:
+        InvalidInput: it is not text, or the two differ.
+    """
+    keys: list[Any] = [meta[KEY_META]] if KEY_META in meta else []
+    keys += [named[KEY_ARGUMENT]] if KEY_ARGUMENT in named else []
+    if not keys:
         return None
-    key = given[0]
+    key = keys[0]
     if not isinstance(key, str):
         raise InvalidInput.of(KEY_ARGUMENT, "must be text")
-    if given[-1] != key:
+    if keys[-1] != key:
         raise InvalidInput.of(KEY_ARGUMENT, f"is not the one in _meta, {KEY_META}")
     return key
 

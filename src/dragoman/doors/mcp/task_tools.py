@@ -10,8 +10,8 @@ from pydantic import Field
 
 from dragoman.arguments import check_values, read_arguments
 from dragoman.context import Caller
-from dragoman.doors.mcp.calls import KEY_META, read_key
-from dragoman.doors.mcp.catalogue import AgentTool, AnyTool, OperationTool, SkillTool
+from dragoman.doors.mcp.calls import one_key, read_key
+from dragoman.doors.mcp.catalogue import KEY_ARGUMENT, AgentTool, AnyTool, OperationTool, SkillTool
 from dragoman.doors.mcp.exchange import find_exchange
 from dragoman.doors.mcp.extension import abilities, require
 from dragoman.doors.mcp.methods import Context, find_admitted, require_caller
@@ -183,22 +183,22 @@ def _begin(tool: AnyTool, arguments: Json, meta: Json, admitted: Admitted | None
     """The message that asks for the work of a tool."""
     if isinstance(tool, SkillTool):
         given = read_arguments(SkillCall, arguments)
-        key = given.idempotency_key or meta.get(KEY_META)
+        named = {} if given.idempotency_key is None else {KEY_ARGUMENT: given.idempotency_key}
         message = {"id": new_text_id(), "role": "user", "parts": given.parts}
         return Incoming(
             message=message,
             task_ref=given.task_id,
             skill=tool.skill.id,
-            idempotency_key=key,
+            idempotency_key=one_key(named, meta),
             tool_call=find_tool_call(message),
         )
-    key = meta.get(KEY_META)
     if isinstance(tool, OperationTool):
         key = read_key(tool, arguments, meta)
         # Said before there is a task; the gate reads them when the task is run, which may be in another process.
         read_arguments(tool.operation.input, arguments)
     else:
+        key = one_key({}, meta)
         check_values(arguments)
-    named = {"tool": tool.name, "arguments": arguments}
-    message = {"id": new_text_id(), "role": "user", "parts": [{"kind": "data", "data": named}]}
+    call = {"tool": tool.name, "arguments": arguments}
+    message = {"id": new_text_id(), "role": "user", "parts": [{"kind": "data", "data": call}]}
     return Incoming(message=message, idempotency_key=key, tool_call=ToolCall(tool.name, arguments, admitted=admitted))
