@@ -8,10 +8,11 @@ import grpc
 import httpx
 import pytest
 
+from tests.backstage import locked
 from tests.doors.a2a.calling import CONFORMANCE, text
 from tests.doors.a2a.grpc_calling import GrpcCaller, address_of, said
-from tests.doors.mcp.calling import Ear, Mcp, Session
-from tests.harness import Server, wait_for
+from tests.doors.mcp.calling import MODERN, OLDER, Ear, Line, Mcp, Session, read
+from tests.harness import Process, Server, wait_for
 
 LONG = "tck-long-running seconds=120"
 # Far longer than the test waits: a server that used it up would fail it.
@@ -73,6 +74,50 @@ def test_streams_of_every_door_end_in_good_order_and_nothing_is_waited_for() -> 
     assert complained == []
 
 
+def calling(mcp: Mcp, era: str, *, progress: bool, session: Session | None = None) -> httpx.Request:
+    """A call of a skill that takes long, by a client of this era."""
+    params: dict[str, Any] = {"name": "conformance", "arguments": {"text": LONG}}
+    named = {"mcp_session_id": session.id} if session is not None else {}
+    return mcp.request("tools/call", params | ({"_meta": {"progressToken": 1}} if progress else {}), era=era, **named)
+
+
+def test_mcp_calls_that_wait_for_a_task_are_told_that_the_server_stops_and_which_task_goes_on() -> None:
+    """In both eras, with a session and without, for those who hear of progress and those who do not."""
+    with Server(PATIENT) as server, ExitStack() as stack, ThreadPoolExecutor(8) as pool:
+        mcp = Mcp(server)
+        stack.callback(mcp.http.close)
+        session = Session(mcp)
+        requests = [
+            calling(mcp, MODERN, progress=False),
+            calling(mcp, MODERN, progress=True),
+            calling(mcp, OLDER, progress=False),
+            calling(mcp, OLDER, progress=True),
+            calling(mcp, OLDER, progress=False, session=session),
+            calling(mcp, OLDER, progress=True, session=session),
+        ]
+        # A body that is cut off in the middle of a chunk raises here.
+        answers = [pool.submit(mcp.http.send, request) for request in requests]
+        wait_for(lambda: len(working(server)) == len(requests), "the tasks")
+        begun = working(server)
+
+        status = server.stop(within_s=60)
+        results = [read(answer.result())["result"] for answer in answers]
+        complained = complaints(server)
+
+    assert status == 0
+    assert complained == []
+    assert [result["isError"] for result in results] == [True] * len(results)
+    told = [result["structuredContent"] for result in results]
+    assert [(one["error"]["code"], one["error"]["retry_after_s"]) for one in told] == [("UPSTREAM_UNAVAILABLE", 1)] * 6
+    assert {one["task_id"] for one in told} == begun
+
+
+def working(server: Server) -> set[str]:
+    """The ids of the tasks that are under way."""
+    tasks = listed(server)["result"]["tasks"]
+    return {task["id"] for task in tasks if task["status"]["state"] == "TASK_STATE_WORKING"}
+
+
 def ending_of(stream: Any) -> grpc.StatusCode:
     """The status with which a stream ends."""
     with pytest.raises(grpc.RpcError) as caught:
@@ -96,6 +141,25 @@ def test_a_request_that_outlasts_the_drain_is_told_that_the_server_stops() -> No
 
     assert status == 0
     assert (answer.result().status_code, answer.result().headers["retry-after"]) == (503, "1")
+    # uvicorn says how many it cut off, and that is all.
+    assert complained == ["Cancel 1 running task(s), timeout graceful shutdown exceeded"]
+
+
+def test_a_stream_that_outlasts_the_drain_ends_with_a_complete_response() -> None:
+    """One that waits for neither a task nor a person: an operation that the database holds up."""
+    with Process(PATIENT | {"DRAGOMAN_DRAIN_S": "1"}) as server, ExitStack() as stack:
+        mcp = Mcp(server)
+        stack.callback(mcp.http.close)
+        stack.enter_context(locked(server, "audit_records"))
+        request = mcp.request("tools/call", {"name": "audit_list", "arguments": {}}, era=OLDER)
+        line = stack.enter_context(Line(mcp.http.send(request, stream=True)))
+
+        status = server.stop(within_s=60)
+        # A body that is cut off in the middle of a chunk raises here.
+        rest = line.rest()
+        complained = complaints(server)
+
+    assert (line.status, status, rest) == (200, 0, [])
     # uvicorn says how many it cut off, and that is all.
     assert complained == ["Cancel 1 running task(s), timeout graceful shutdown exceeded"]
 

@@ -32,7 +32,7 @@ class Endpoint:
         self._handshakes = Handshakes(parts.server)
         self._standing = Standing(offer, parts.listening, parts.notes)
         self._tickets, self._notes = parts.tickets, parts.notes
-        self._pushed, self._listening = parts.pushed, parts.listening
+        self._pushed, self._listening, self._waits = parts.pushed, parts.listening, parts.waits
         self._changes = offer.changes
         self._ready = asyncio.Event()
         self._ending = asyncio.Event()
@@ -44,9 +44,10 @@ class Endpoint:
         await self._ready.wait()
 
     def leave(self) -> None:
-        """End the streams that would never end by themselves, and the calls that wait for a person."""
+        """End the streams that would never end by themselves, and the calls that wait for a person or a task."""
         self._listening.close()
         self._pushed.close()
+        self._waits.close()
 
     async def stop(self) -> None:
         """Cut off what is still being answered."""

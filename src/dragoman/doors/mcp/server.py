@@ -23,6 +23,7 @@ from dragoman.doors.mcp.resources import Resources
 from dragoman.doors.mcp.sessions import Sessions
 from dragoman.doors.mcp.task_tools import TaskTools
 from dragoman.doors.mcp.ticket import Tickets
+from dragoman.doors.mcp.waiting import Waits
 from dragoman.doors.mcp.wire import INVALID_PARAMS, Json
 from dragoman.doors.mcp.wishes import Wishes
 
@@ -54,13 +55,14 @@ class Parts:
     notes: Notes
     pushed: Pushed
     listening: Listening
+    waits: Waits
 
 
 def build_server(offer: Offer) -> Parts:
     """All methods, for both eras of the protocol."""
     tickets, notes = Tickets(offer.session_key), Notes(offer.valkey)
-    pushed = Pushed(offer, tickets, notes)
-    tools = Tools(offer, pushed)
+    pushed, waits = Pushed(offer, tickets, notes), Waits()
+    tools = Tools(offer, pushed, waits)
     server: Server[Any] = Server(
         "dragoman",
         version=__version__,
@@ -79,15 +81,15 @@ def build_server(offer: Offer) -> Parts:
     listening = Listening(offer, prompts, resources)
     for part in (resources, prompts, TasksExtension(offer), listening, Wishes(offer, resources, notes)):
         part.join(server)
-    return Parts(server, tickets, notes, pushed, listening)
+    return Parts(server, tickets, notes, pushed, listening, waits)
 
 
 class Tools:
     """What can be called."""
 
-    def __init__(self, offer: Offer, pushed: Pushed) -> None:
+    def __init__(self, offer: Offer, pushed: Pushed, waits: Waits) -> None:
         self._offer = offer
-        self._task_tools = TaskTools(offer, pushed)
+        self._task_tools = TaskTools(offer, pushed, waits)
 
     async def list(self, ctx: Context, params: PaginatedRequestParams) -> Json:
         """All of them, on one page."""

@@ -1,6 +1,6 @@
 """Tools whose work is a task of the core, whoever waits for it and however: skills, and operations that take long."""
 
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -20,8 +20,9 @@ from dragoman.doors.mcp.offer import Offer
 from dragoman.doors.mcp.pushed import Pushed
 from dragoman.doors.mcp.questions import Asking
 from dragoman.doors.mcp.tasks_wire import spoken, task_json, task_result
-from dragoman.doors.mcp.wire import INVALID_PARAMS, Json, failed
-from dragoman.errors import DragomanError, InvalidInput
+from dragoman.doors.mcp.waiting import ServerStops, Waits, failed_call
+from dragoman.doors.mcp.wire import INVALID_PARAMS, Json
+from dragoman.errors import DragomanError, InvalidInput, NotFound
 from dragoman.infra.ids import new_text_id
 from dragoman.infra.limits import Admitted
 from dragoman.operations import Input
@@ -63,9 +64,10 @@ class TaskTools:
     to call again, or as a result that says so.
     """
 
-    def __init__(self, offer: Offer, pushed: Pushed) -> None:
+    def __init__(self, offer: Offer, pushed: Pushed, waits: Waits) -> None:
         self._offer = offer
         self._pushed = pushed
+        self._waits = waits
 
     async def call(self, ctx: Context, tool: AnyTool, params: CallToolRequestParams) -> Json:
         """Begin a task, or go on with one."""
@@ -90,7 +92,7 @@ class TaskTools:
                     task = await self._followed(caller, task, task.seq, find_news(ctx))
                 return task_result(task)
         except DragomanError as error:
-            return failed(error)
+            return failed_call(error)
         if as_task:
             return {"resultType": "task"} | task_json(task)
         asked = _asking(task).requests(able) if task.state is State.INPUT_REQUIRED else {}
@@ -126,18 +128,44 @@ class TaskTools:
         tasks, tell = self._offer.tasks, find_news(ctx)
         if as_task:
             return await tasks.send(caller, replace(incoming, wait_s=0))
-        if tell is None:
-            return await tasks.send(caller, incoming)
-        task = await tasks.send(caller, replace(incoming, wait_s=0))
-        return await self._followed(caller, task, incoming.seen or 0, tell)
+        if tell is not None:
+            task = await tasks.send(caller, replace(incoming, wait_s=0))
+            return await self._followed(caller, task, incoming.seen or 0, tell)
+        begun: list[Task] = []
+
+        async def note(task: Task, _: int) -> None:
+            begun.append(task)
+
+        try:
+            async with self._waits.wait():
+                return await tasks.send(caller, replace(incoming, attach=note))
+        except ServerStops:
+            return await self._rested(caller, begun)
 
     async def _followed(self, caller: Caller, task: Task, after: int, tell: Tell | None) -> Task:
         """The task when it rests; what happened to it since event `after` is told on the way."""
-        async with aclosing(self._offer.tasks.follow(caller, task, after, beat_s=_BEAT_S)) as happenings:
-            async for happening in happenings:
-                if happening is not None and tell is not None:
-                    await tell(happening.body)
+        follow = self._offer.tasks.follow(caller, task, after, beat_s=_BEAT_S)
+        try:
+            async with self._waits.wait(), aclosing(follow) as happenings:
+                async for happening in happenings:
+                    if happening is not None and tell is not None:
+                        await tell(happening.body)
+        except ServerStops:
+            return await self._rested(caller, [task])
         return await self._offer.tasks.get(caller, str(task.id))
+
+    async def _rested(self, caller: Caller, begun: list[Task]) -> Task:
+        """Return the task of a call whose wait has ended because the server stops.
+
+        Raises:
+            ServerStops: it does not rest yet, or was not stored.
+        """
+        task = None
+        with suppress(NotFound):
+            task = await self._offer.tasks.get(caller, str(begun[-1].id)) if begun else None
+        if task is None or not task.resting:
+            raise ServerStops(task)
+        return task
 
 
 def _used() -> MCPError:

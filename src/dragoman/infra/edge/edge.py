@@ -228,7 +228,7 @@ class _Exchange:
     """One request and its response on the way through: counted, capped and stamped."""
 
     __slots__ = (
-        "_counted", "_edge", "_max_bytes", "_receive", "_send", "_whole",
+        "_complete", "_counted", "_edge", "_head", "_max_bytes", "_receive", "_send", "_whole",
         "deadline", "headers", "received", "request", "scope", "sent", "status",
     )  # fmt: skip
 
@@ -251,6 +251,8 @@ class _Exchange:
         self._max_bytes = max_bytes
         self._whole = False
         self._counted = False
+        self._head: Headers = []
+        self._complete = False
         self.deadline: Deadline | None = None
         self.status = 0
         self.received = 0
@@ -280,9 +282,11 @@ class _Exchange:
             self.status = message["status"]
             if self.deadline is not None:
                 self.deadline.lift()
-            message["headers"] = self._stamped(message["headers"])
+            self._head = message["headers"]
+            message["headers"] = self._stamped(self._head)
         else:
             self.sent += len(message.get("body", b""))
+            self._complete = not message.get("more_body", False)
         await self._send(message)
 
     def _stamped(self, given: Headers) -> Headers:
@@ -302,10 +306,16 @@ class _Exchange:
         await self.send({"type": "http.response.body", "body": body})
 
     async def refuse(self, error: DragomanError) -> None:
-        """Say what is wrong, unless the response has begun: then breaking off is all that is left."""
+        """Say what is wrong, unless the response has begun: then only its end is left to send.
+
+        A stream of events ends in good order, since each event is written as a whole. Any other response that is not
+        complete breaks off, so that half of it is not taken for the whole.
+        """
         if self.deadline is not None:
             self.deadline.lift()
         if self.status != 0:
+            if not self._complete and _is_event_stream(self._head):
+                await self.send({"type": "http.response.body", "body": b""})
             return
         try:
             await self._count()
@@ -320,6 +330,10 @@ class _Exchange:
         if not self._counted:
             self._counted = True
             await self._edge.count(self.request)
+
+
+def _is_event_stream(head: Headers) -> bool:
+    return any(name.lower() == b"content-type" and value.startswith(b"text/event-stream") for name, value in head)
 
 
 def _refuse_doubles(headers: list[tuple[bytes, bytes]]) -> None:
