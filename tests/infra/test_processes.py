@@ -1,10 +1,12 @@
 """Several processes are one server: to those who count, to those who are counted, and when one of them dies."""
 
 import os
+import resource
 import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import httpx
 import pytest
@@ -78,6 +80,30 @@ def test_a_killed_process_is_replaced_and_what_it_counted_stays(crew: Server) ->
     assert metrics(crew)[READY] == before
     (line,) = [line for line in crew.log_lines() if line["message"] == "server process ended; starting another"]
     assert (line["pid"], line["status"]) == (victim, -signal.SIGKILL)
+
+
+def test_a_process_that_cannot_be_started_is_started_when_it_can(crew: Server) -> None:
+    """The parent is out of descriptors for a while."""
+    wait_for(lambda: served_by_all(crew), "both processes")
+    victim, survivor = children_of(crew)
+    limits = resource.prlimit(crew.pid, resource.RLIMIT_NOFILE)
+
+    resource.prlimit(crew.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+    try:
+        os.kill(victim, signal.SIGKILL)
+        # Twice: one that is tried again has survived the first time.
+        wait_for(lambda: len(failed_starts(crew)) > 1, "a second failure")
+        alone = children_of(crew)
+    finally:
+        resource.prlimit(crew.pid, resource.RLIMIT_NOFILE, limits)
+
+    wait_for(lambda: len(children_of(crew)) == 2 and served_by_all(crew), "a replacement", 60)
+    assert alone == [survivor]
+    assert all("Too many open files" in str(line) for line in failed_starts(crew))
+
+
+def failed_starts(server: Server) -> list[dict[str, Any]]:
+    return [line for line in server.log_lines() if line["message"] == "server.process_failed"]
 
 
 def test_processes_are_started_without_complaints(crew: Server) -> None:

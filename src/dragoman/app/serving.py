@@ -42,6 +42,8 @@ _LOG = structlog.get_logger(__name__)
 # Not one of the settings, which are checked for typos.
 _FD_VARIABLE = "_DRAGOMAN_LISTENER"
 _RESTART_S = 1.0
+# After failures in a row to start a process at all: the machine is out of memory, of processes, of descriptors.
+_LONGEST_RESTART_S = 30.0
 # How long a hung database, or a thread that waits for a silent remote, may hold up the end of a process after draining.
 _STOP_S = 5.0
 DEMO = "demo"
@@ -300,15 +302,33 @@ class _Crew:
         await asyncio.gather(*members)
 
     async def _keep_one(self) -> None:
+        """Keep one process running until the server stops, whatever goes wrong with starting it or its end."""
+        failures = 0
         while not self._stopping.is_set():
-            child = subprocess.Popen(  # noqa: ASYNC220 - starting it takes a millisecond
-                [sys.executable, "-m", "dragoman", "serve-child"],
-                env=self._environment(),
-                pass_fds=[self._listener.fileno()],
-                preexec_fn=tie_to_parent(signal.SIGTERM),  # noqa: PLW1509 - two system calls, no locks
-            )
-            ended = asyncio.create_task(wait_for_exit(child))
-            told = asyncio.create_task(self._stopping.wait())
+            try:
+                pid, status = await self._run_one()
+                failures = 0
+                if not self._stopping.is_set():
+                    _LOG.error("server process ended; starting another", pid=pid, status=status)
+                mark_process_dead(pid)
+            except Exception:  # noqa: BLE001 - the last net: without it the server would go on with a process fewer
+                failures += 1
+                _LOG.exception("server.process_failed", failures=failures)
+            with suppress(TimeoutError):
+                backoff_s = min(_RESTART_S * 2 ** min(failures, 5), _LONGEST_RESTART_S)
+                await asyncio.wait_for(self._stopping.wait(), backoff_s)
+
+    async def _run_one(self) -> tuple[int, int]:
+        """Run a process to its end; return its id and its exit status."""
+        child = subprocess.Popen(  # noqa: ASYNC220 - starting it takes a millisecond
+            [sys.executable, "-m", "dragoman", "serve-child"],
+            env=self._environment(),
+            pass_fds=[self._listener.fileno()],
+            preexec_fn=tie_to_parent(signal.SIGTERM),  # noqa: PLW1509 - two system calls, no locks
+        )
+        ended = asyncio.create_task(wait_for_exit(child))
+        told = asyncio.create_task(self._stopping.wait())
+        try:
             await asyncio.wait([ended, told], return_when=asyncio.FIRST_COMPLETED)
             if self._stopping.is_set():
                 child.terminate()
@@ -316,12 +336,11 @@ class _Crew:
                 if not ended.done():
                     child.kill()
             status = await ended
+        finally:
             told.cancel()
-            mark_process_dead(child.pid)
-            if not self._stopping.is_set():
-                _LOG.error("server process ended; starting another", pid=child.pid, status=status)
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._stopping.wait(), _RESTART_S)
+            # Nothing when it has ended: another is started only in place of one that is gone.
+            child.kill()
+        return child.pid, status
 
     def _environment(self) -> dict[str, str]:
         return os.environ | {
