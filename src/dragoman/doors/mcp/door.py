@@ -55,6 +55,7 @@ class McpDoor:
         self._lacks_scope = lacks_scope
         self._endpoint: Endpoint | None = None
         self._opening = asyncio.Lock()
+        self._opened = asyncio.Event()
 
     @property
     def resource(self) -> Resource:
@@ -122,10 +123,12 @@ class McpDoor:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[Sequence[Job]]:
-        """Let go of the SDK at the end."""
-        yield []
-        if self._endpoint is not None:
-            await self._endpoint.stop()
+        """Run the SDK as a job, so that it is built anew should it fail."""
+        yield [Job(name="mcp_endpoint", work=self._run)]
+
+    async def _run(self) -> None:
+        await self._opened.wait()
+        await (await self._open()).run()
 
     async def _admit(self, message: Json, caller: Caller) -> tuple[Admitted, bool]:
         """Count the message; whether what it asks for may be broken off when the client leaves.
@@ -150,9 +153,8 @@ class McpDoor:
                         module = await asyncio.to_thread(import_module, "dragoman.doors.mcp.endpoint")
                     except ImportError:
                         raise ExtraMissing("mcp") from None
-                    endpoint: Endpoint = module.Endpoint(self._offer)
-                    await endpoint.start()
-                    self._endpoint = endpoint
+                    self._endpoint = cast("Endpoint", module.Endpoint(self._offer))
+                    self._opened.set()
         return self._endpoint
 
     async def _refuse(

@@ -14,34 +14,47 @@ from dragoman.doors.mcp.server import build_server
 from dragoman.doors.mcp.standing import Standing
 from dragoman.doors.mcp.ticket import Ticket
 from dragoman.doors.mcp.wire import Json, is_response
-from dragoman.errors import NotFound
+from dragoman.errors import NotFound, UpstreamUnavailable
 from dragoman.infra.edge import AsgiScope, Receive, Send
 
 _VERSION: Final = b"mcp-protocol-version"
 
 
 class Endpoint:
-    """Runs in a task of its own: what the SDK enters and leaves must be entered and left in the same one."""
+    """Answers messages: those of a session always, all others while `run` is running."""
 
     def __init__(self, offer: Offer) -> None:
-        # Hosts and origins are checked at the edge. JSON-only answers would drop progress, and not see a client leave.
         parts = build_server(offer)
-        self._manager = StreamableHTTPSessionManager(
-            parts.server, stateless=True, max_request_body_size=offer.max_body_bytes
-        )
+        self._server, self._max_body_bytes = parts.server, offer.max_body_bytes
         self._handshakes = Handshakes(parts.server)
         self._standing = Standing(offer, parts.listening, parts.notes)
         self._tickets, self._notes = parts.tickets, parts.notes
         self._pushed, self._listening, self._waits = parts.pushed, parts.listening, parts.waits
         self._changes = offer.changes
-        self._ready = asyncio.Event()
-        self._ending = asyncio.Event()
-        self._work: asyncio.Task[None] | None = None
+        self._manager: StreamableHTTPSessionManager | None = None
+        # Clear while a run begins: requests wait for it. Set, there is a manager, or the last run has failed.
+        self._settled = asyncio.Event()
 
-    async def start(self) -> None:
-        """Be ready to answer."""
-        self._work = asyncio.create_task(self._run())
-        await self._ready.wait()
+    async def run(self) -> None:
+        """Run a session manager of the SDK until cancelled; it is entered and left here, in one task.
+
+        A manager can be run once, so each run has its own. Between two runs, requests that need one are refused.
+        """
+        self._settled.clear()
+        try:
+            # Hosts and origins are checked at the edge. JSON-only answers would drop progress, and not see a client go.
+            manager = StreamableHTTPSessionManager(
+                self._server, stateless=True, max_request_body_size=self._max_body_bytes
+            )
+            async with manager.run():
+                self._manager = manager
+                self._settled.set()
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    self._manager = None
+        finally:
+            self._settled.set()
 
     def leave(self) -> None:
         """End the streams that would never end by themselves, and the calls that wait for a person or a task."""
@@ -49,28 +62,23 @@ class Endpoint:
         self._pushed.close()
         self._waits.close()
 
-    async def stop(self) -> None:
-        """Cut off what is still being answered."""
-        self._ending.set()
-        if self._work is not None:
-            await self._work
-
     async def serve(
         self, scope: AsgiScope, receive: Receive, send: Send, *, caller: Caller, session: str | None, message: Json
     ) -> None:
         """Answer one message.
 
         Raises:
-            DragomanError: before anything was answered: there is no such session, or what it answers is refused.
+            DragomanError: before anything was answered: there is no such session, what it answers is refused, or the
+                SDK has failed.
         """
         version = next((value.decode("latin-1") for name, value in scope["headers"] if name == _VERSION), None)
         if version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS:
-            await self._manager.handle_request(scope, receive, send)
+            await self._manage(scope, receive, send)
         elif message.get("method") == "initialize":
             ticket = self._tickets.issue(caller, message.get("params"))
             await self._handshakes.serve(scope, receive, send, ticket=ticket, noted=Noted())
         elif session is None:
-            await self._manager.handle_request(scope, receive, send)
+            await self._manage(scope, receive, send)
         else:
             ticket, noted = await self._enter(caller, session)
             if is_response(message):
@@ -106,10 +114,16 @@ class Endpoint:
             raise NotFound("session", session[:40])
         return ticket, noted
 
-    async def _run(self) -> None:
-        async with self._manager.run():
-            self._ready.set()
-            await self._ending.wait()
+    async def _manage(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        """Answer a request without a session.
+
+        Raises:
+            UpstreamUnavailable: the session manager of the SDK has failed, and is not back yet.
+        """
+        await self._settled.wait()
+        if self._manager is None:
+            raise UpstreamUnavailable("the MCP session manager", retry_after_s=1)
+        await self._manager.handle_request(scope, receive, send)
 
 
 async def _answer(send: Send, status: int) -> None:
