@@ -14,7 +14,7 @@ that is refused or fails, for whatever reason but admission, leaves a record of 
 import asyncio
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -31,6 +31,7 @@ from dragoman.services.audit.models import Outcome
 from dragoman.services.audit.trail import AuditTrail, Entry
 
 _LOG = structlog.get_logger(__name__)
+_LONGEST_RESOURCE: Final = 200
 # An input as a door has it, or as our own code has made it.
 Sent = I | dict[str, Any] | bytes | Raw[I]
 
@@ -159,9 +160,13 @@ class Gate:
         return Admitted(caller, operation, included=True)
 
     async def record_refusal(self, passage: Passage, caller: Caller, resource: str, error: DragomanError) -> None:
-        """Keep on record that something which a protocol carries by itself was refused."""
+        """Keep on record that something which a protocol carries by itself was refused.
+
+        `resource` may be as the caller sent it, of any length and with characters that PostgreSQL does not store.
+        """
         outcome = Outcome.REFUSED if isinstance(error, Forbidden) else Outcome.FAILED
-        await self._record(passage, caller, outcome, error.code, error.message, resource=resource)
+        named = resource.replace("\x00", "")[:_LONGEST_RESOURCE]
+        await self._record(passage, caller, outcome, error.code, error.message, resource=named)
 
     async def _admit(self, operation: AnyOperation | Passage, caller: Caller, admitted: Admitted | None) -> None:
         if admitted is None or not admitted.use(caller, operation):

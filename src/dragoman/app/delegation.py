@@ -109,7 +109,7 @@ class GatedRefusals:
 
     async def record(self, caller: Caller, ref: str, error: DragomanError) -> None:
         """Record that a message to this task was refused, and why."""
-        await self._gate.record_refusal(SEND_MESSAGE, caller, ref[:200], error)
+        await self._gate.record_refusal(SEND_MESSAGE, caller, ref, error)
 
 
 def _approvals_in(messages: Sequence[Json]) -> list[str]:

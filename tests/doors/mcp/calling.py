@@ -193,6 +193,13 @@ class Ear(Line):
         assert heard["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == heard["id"] == 7, heard
 
 
+def refused_answers(mcp: Mcp) -> list[tuple[str, str]]:
+    """The refused answers that the caller's tenant has on record, oldest first: to which task, and why."""
+    records = mcp.call("audit_list", {"operation": "message.send", "limit": 100})["structuredContent"]["items"]
+    assert {record["outcome"] for record in records} <= {"failed"}
+    return [(record["resource"], record["code"]) for record in reversed(records)]
+
+
 def propose(mcp: Mcp, title: str = "") -> str:
     """The id of a new item of knowledge that awaits acceptance."""
     given = {"type": "adr", "title": title or f"Item {uuid4().hex[:8]}", "content": "One database for everything."}

@@ -7,7 +7,8 @@ import pytest
 from mcp.client import Client
 from mcp_types import CreateMessageResult, ElicitResult, ListRootsResult, Root, TextContent
 
-from tests.doors.mcp.calling import OLD, OLDER, TASKS, Ear, Mcp, Session, official
+from tests.doors.mcp.calling import OLD, OLDER, TASKS, Ear, Mcp, Session, official, refused_answers
+from tests.doors.rest.calling import new_tenant
 from tests.harness import Server
 
 pytestmark = pytest.mark.anyio
@@ -80,23 +81,28 @@ def test_an_answer_that_comes_to_another_process_reaches_the_call(
     assert "Ada" in result["content"][0]["text"]
 
 
-def test_answers_that_are_late_doubled_foreign_or_to_nothing_do_no_harm(
-    spoken: Server, everything: Server, here: Mcp
+def test_answers_that_are_late_doubled_foreign_or_to_nothing_do_no_harm_and_are_on_record(
+    spoken: Server, everything: Server
 ) -> None:
+    tenant = new_tenant(spoken)["slug"]
+    here = Mcp(everything, keys_of=spoken, tenant=tenant)
     session, other = Session(here, capabilities=ASKED), Session(here, capabilities=ASKED)
-    colleague = Session(Mcp(everything, keys_of=spoken, user="bob", role="super_admin"), capabilities=ASKED)
+    colleague = Session(Mcp(everything, keys_of=spoken, user="bob", tenant=tenant), capabilities=ASKED)
     eve = {"action": "accept", "content": {"name": "Eve"}}
 
     with session.call("test_input_required_result_elicitation") as call:
         ref = call.next("elicitation/create")["id"]
         strange = [one.answer(ref, eve) for one in (other, colleague)]
-        strange += [session.answer(wrong, eve) for wrong in (1, None, "", f"{ref}x", ref.replace("/", "/0", 1))]
+        strange += [session.answer(wrong, eve) for wrong in (1, None, "", "a\0b", f"{ref}x", ref.replace("/", "/0", 1))]
         first = session.answer(ref, ADA)
         result = call.result()
     doubled = session.answer(ref, eve)
 
     assert {*strange, first, doubled} == {202}
     assert "Ada" in result["content"][0]["text"]
+    task_id = ref.partition("/")[0]
+    foreign = [(named, "NOT_FOUND") for named in (task_id, task_id, "1", "", "", "ab", task_id, task_id)]
+    assert refused_answers(here) == [*foreign, (task_id, "CONFLICT")]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import pytest
 from mcp.client import Client
 from mcp_types import ElicitRequestParams, ElicitResult
 
-from tests.doors.mcp.calling import MODERN, OLD, TASKS, Mcp, official
+from tests.doors.mcp.calling import MODERN, OLD, TASKS, Mcp, official, refused_answers
+from tests.doors.rest.calling import new_tenant
 from tests.harness import Server, wait_for
 
 pytestmark = pytest.mark.anyio
@@ -181,6 +182,26 @@ def test_one_task_is_the_same_on_both_doors(mcp: Mcp) -> None:
     assert over_a2a(mcp, "GetTask", {"id": theirs})["result"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
+def test_an_answer_that_is_late_doubled_foreign_or_to_nothing_is_on_record(spoken: Server, rival: Mcp) -> None:
+    mcp = Mcp(spoken, tenant=new_tenant(spoken)["slug"])
+    task_id = begun(mcp, "tck-input-required")
+    key = next(iter(rested(mcp, task_id)["inputRequests"]))
+    answer = {"action": "accept", "content": {"answer": "done"}}
+    given = {"taskId": task_id, "inputResponses": {key: answer}}
+
+    mcp.ask("tasks/update", {"taskId": task_id, "inputResponses": {"other": answer}}, capabilities=DECLARES)
+    rival.error("tasks/update", given, capabilities=DECLARES)
+    accepted = refused_answers(mcp)
+    mcp.ask("tasks/update", given, capabilities=DECLARES)
+    rested(mcp, task_id)
+    mcp.ask("tasks/update", given, capabilities=DECLARES)
+    mcp.error("tasks/update", given | {"taskId": MISSING}, capabilities=DECLARES)
+
+    assert accepted == [(task_id, "CONFLICT")]
+    assert refused_answers(mcp) == [*accepted, (task_id, "CONFLICT"), (MISSING, "NOT_FOUND")]
+    assert refused_answers(rival) == [(task_id, "NOT_FOUND")]
+
+
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/cancel", "tasks/update"])
 def test_a_foreign_task_looks_like_one_that_is_not_there(mcp: Mcp, rival: Mcp, method: str) -> None:
     task_id = begun(mcp, "tck-input-required")
@@ -212,9 +233,9 @@ def test_the_older_methods_of_tasks_are_not_there(mcp: Mcp) -> None:
     assert mcp.error("tasks/result", {"taskId": MISSING}, capabilities=DECLARES)["code"] == -32601
 
 
-def test_a_client_that_can_ask_its_user_gets_the_question_and_calls_again_once(mcp: Mcp, rival: Mcp) -> None:
-    """The state is sealed for this caller and these arguments, and what it stands for happens once."""
-    arguments = {"text": "tck-input-required"}
+def test_a_client_that_can_ask_its_user_gets_the_question_and_calls_again_once(spoken: Server, rival: Mcp) -> None:
+    """The state is sealed for this caller and these arguments; what it stands for happens once, or is on record."""
+    mcp, arguments = Mcp(spoken, tenant=new_tenant(spoken)["slug"]), {"text": "tck-input-required"}
     asked = mcp.call(SKILL, arguments, capabilities=ASKS)
     key = next(iter(asked["inputRequests"]))
     retry = {
@@ -232,6 +253,7 @@ def test_a_client_that_can_ask_its_user_gets_the_question_and_calls_again_once(m
     assert asked["resultType"] == "input_required"
     assert done["structuredContent"]["state"] == "succeeded"
     assert [error["code"] for error in (stolen, changed, replayed)] == [-32602] * 3
+    assert refused_answers(mcp) == [(done["structuredContent"]["task_id"], "CONFLICT")]
 
 
 async def test_the_official_client_asks_its_user_and_finishes_by_itself(spoken: Server) -> None:

@@ -10,7 +10,7 @@ from mcp_types import HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, Reque
 from pydantic import Field
 
 from dragoman import kit
-from dragoman.doors.mcp.answers import answer, open_questions
+from dragoman.doors.mcp.answers import answer, find_asking, open_questions, refuse_late
 from dragoman.doors.mcp.methods import Context, add, find_admitted, require_caller
 from dragoman.doors.mcp.offer import Offer
 from dragoman.doors.mcp.questions import CAPABILITIES, TASKS
@@ -84,12 +84,14 @@ class TasksExtension:
         return detailed_task_json(await self._offer.tasks.get(caller, params.task_id))
 
     async def update(self, ctx: Context, params: UpdateParams) -> Json:
-        """Answer what a task asked; an answer to anything else, or to what was answered, is left alone."""
+        """Answer what a task asked; an answer to anything else, or to what was answered, is recorded as refused."""
         _check(ctx, params)
         caller = require_caller()
         await self._offer.gate.guard(SEND_MESSAGE, caller, admitted=find_admitted(ctx))
-        task = await self._offer.tasks.get(caller, params.task_id)
+        task = await find_asking(self._offer, caller, params.task_id)
         asked = open_questions(task).questions
+        if not set(params.input_responses) <= set(asked):
+            await refuse_late(self._offer, caller, task)
         # What answers a part of it is known when this returns: the client may ask at once what is left.
         wait_s = 0 if set(asked) <= set(params.input_responses) else _LONGEST_NOTE_S
         await answer(self._offer, caller, task, params.input_responses, wait_s=wait_s)

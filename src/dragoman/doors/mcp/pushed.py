@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import Final, cast
 
 from dragoman.context import Caller
-from dragoman.doors.mcp.answers import answer, open_questions
+from dragoman.doors.mcp.answers import answer, find_asking, open_questions, refuse_late
 from dragoman.doors.mcp.exchange import Exchange
 from dragoman.doors.mcp.methods import Context
 from dragoman.doors.mcp.notes import Notes
@@ -69,20 +69,24 @@ class Pushed:
         return False
 
     async def take(self, caller: Caller, ticket: Ticket, message: Json) -> None:
-        """Hand an answer to the task that asked; one that is late, doubled, or to nothing that we asked is left alone.
+        """Hand an answer to the task that asked; one that is late, doubled or foreign is recorded as refused.
 
         Raises:
             DragomanError: the caller may not speak to tasks.
         """
-        ref, response = str(message.get("id")), message.get("result")
+        sent_id, response = message.get("id"), message.get("result")
+        ref = "" if sent_id is None else str(sent_id)
         task_id, _, rest = ref.partition("/")
         key = rest.partition("/")[2]
         if not hmac.compare_digest(ref.encode(), self._ref(ticket, task_id, key).encode()):
+            foreign = NotFound("question of this session", ref[:200])
+            await self._offer.gate.record_refusal(SEND_MESSAGE, caller, task_id, foreign)
             return
         await self._offer.gate.guard(SEND_MESSAGE, caller)
         with suppress(NotFound):
-            task = await self._offer.tasks.get(caller, task_id)
+            task = await find_asking(self._offer, caller, task_id)
             if key not in open_questions(task).questions:
+                await refuse_late(self._offer, caller, task)
                 return
             given = {key: cast("Json", response)} if isinstance(response, dict) else dict[str, Json]()
             if not await answer(self._offer, caller, task, given):

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from dragoman.arguments import check_values, read_arguments
 from dragoman.context import Caller
+from dragoman.doors.mcp.answers import find_asking, refuse_late
 from dragoman.doors.mcp.calls import one_key, read_key
 from dragoman.doors.mcp.catalogue import KEY_ARGUMENT, AgentTool, AnyTool, OperationTool, SkillTool
 from dragoman.doors.mcp.exchange import find_exchange
@@ -110,8 +111,9 @@ class TaskTools:
             MCPError: what was asked then has been answered.
         """
         task_id, _, seq = request_state.partition(" ")
-        task = await self._offer.tasks.get(caller, task_id)
+        task = await find_asking(self._offer, caller, task_id)
         if task.seq != int(seq) or task.state is not State.INPUT_REQUIRED:
+            await refuse_late(self._offer, caller, task)
             raise _used()
         if _asking(task).declined(responses):
             await self._offer.cancel(caller, task_id)
