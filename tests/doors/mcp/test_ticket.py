@@ -42,7 +42,8 @@ def test_a_session_that_is_unknown_another_callers_or_over_is_not_found(spoken: 
     number, rest = session.id.split(".", 1)
     foreign = [session.elsewhere(one) for one in (rival, colleague)]
     forged = [session.elsewhere(mcp) for _ in range(3)]
-    forged[0].id, forged[1].id, forged[2].id = "x", f"{number[:-1]}0.{rest}", session.id.replace(".2025", ".esr.2025")
+    another = f"{int(number, 16) ^ 1:032x}.{rest}"
+    forged[0].id, forged[1].id, forged[2].id = "x", another, session.id.replace(".2025", ".esr.2025")
 
     refused = [one.post("tools/list") for one in (*foreign, *forged)]
     statuses = [one.end() for one in (*foreign, *forged)] + [one.listen().status for one in (*foreign, *forged)]
