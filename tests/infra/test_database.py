@@ -450,4 +450,4 @@ async def test_two_who_wait_for_each_other_are_told_to_try_again(url: str) -> No
 
         ends = await asyncio.gather(lock(one, other), lock(other, one), return_exceptions=True)
 
-        assert sorted(type(end).__name__ for end in ends) == ["NoneType", "UpstreamUnavailable"]
+        assert sorted(type(end).__name__ for end in ends) == ["Contended", "NoneType"]

@@ -97,7 +97,7 @@ def test_a_process_that_cannot_be_started_is_started_when_it_can(crew: Server) -
     finally:
         resource.prlimit(crew.pid, resource.RLIMIT_NOFILE, limits)
 
-    wait_for(lambda: len(children_of(crew)) == 2 and served_by_all(crew), "a replacement", 60)
+    wait_for(lambda: len(children_of(crew)) == 2 and served_by_all(crew), "a replacement")
     assert alone == [survivor]
     assert all("Too many open files" in str(line) for line in failed_starts(crew))
 

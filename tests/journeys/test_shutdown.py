@@ -100,7 +100,7 @@ def test_mcp_calls_that_wait_for_a_task_are_told_that_the_server_stops_and_which
         wait_for(lambda: len(working(server)) == len(requests), "the tasks")
         begun = working(server)
 
-        status = server.stop(within_s=60)
+        status = server.stop()
         results = [read(answer.result())["result"] for answer in answers]
         complained = complaints(server)
 
@@ -154,7 +154,7 @@ def test_a_stream_that_outlasts_the_drain_ends_with_a_complete_response() -> Non
         request = mcp.request("tools/call", {"name": "audit_list", "arguments": {}}, era=OLDER)
         line = stack.enter_context(Line(mcp.http.send(request, stream=True)))
 
-        status = server.stop(within_s=60)
+        status = server.stop()
         # A body that is cut off in the middle of a chunk raises here.
         rest = line.rest()
         complained = complaints(server)

@@ -242,7 +242,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     breakers = Breakers(metrics=metrics)
     db = Database(addresses.database_url, size=settings.database_pool)
     # As many as batches can be under way at once: a beat that waited behind them all would come too late.
-    core_db = Database(addresses.database_url, role=CORE_ROLE, size=12, by_index=True)
+    core_db = Database(addresses.database_url, role=CORE_ROLE, size=12, by_index=True, lock_s=5)
 
     copies, limiter = _limiter(settings, addresses, Directory(db))
     admission = Admission(limiter, _quotas(settings), metrics=metrics, security=watch.security)

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 
+from dragoman.infra.db import Contended
 from dragoman.kit import AttemptFenced
 from dragoman.services.tasks.engine.batching import Batcher
 from dragoman.services.tasks.engine.leases import Lease, fenced
@@ -86,3 +87,20 @@ async def test_items_of_one_key_are_handed_on_one_after_another() -> None:
 async def fence(work: object, held: Lease) -> object:
     """The work under the lease, as a coroutine."""
     return await fenced(work, held)  # pyright: ignore[reportArgumentType]
+
+
+async def test_a_batch_that_another_transaction_was_in_the_way_of_is_written_item_by_item() -> None:
+    calls = list[list[int]]()
+
+    async def write(items: Sequence[int]) -> Sequence[int]:
+        calls.append(list(items))
+        if 3 in items:
+            raise Contended
+        return items
+
+    batcher: Batcher[int, int] = Batcher(write, lanes=1)
+    done = await asyncio.gather(*(batcher.put(number) for number in range(5)), return_exceptions=True)
+
+    assert [number for number in done if isinstance(number, int)] == [0, 1, 2, 4]
+    assert isinstance(done[3], Contended)
+    assert calls == [[0, 1, 2, 3, 4], [0], [1], [2], [3], [4]]

@@ -2,7 +2,7 @@
 
 from dragoman.infra.db.database import APP_ROLE, CORE_ROLE, Database, Scope
 from dragoman.infra.db.document import document
-from dragoman.infra.db.failures import PoolExhausted, UniqueViolated
+from dragoman.infra.db.failures import Contended, PoolExhausted, UniqueViolated
 from dragoman.infra.db.idempotency import IdempotencyKeys, check_key
 from dragoman.infra.db.installation import find_foreign_key
 from dragoman.infra.db.migrator import MigrationError, migrate
@@ -14,6 +14,7 @@ __all__ = [
     "APP_ROLE",
     "CORE_ROLE",
     "NOBODY",
+    "Contended",
     "Database",
     "IdempotencyKeys",
     "MigrationError",

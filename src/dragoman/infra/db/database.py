@@ -52,12 +52,21 @@ class Database:
 
     `by_index` is for those who know their rows by keys. A plan that is made while a queue is empty reads it from end to
     end, which costs nothing then, and is kept when it is long: with this, PostgreSQL scans only where no index leads.
+    With `lock_s` no statement waits longer for a lock, and no transaction keeps its locks for longer without a word: a
+    process that is cut off in the middle of one does not hold up the others.
     """
 
     def __init__(
-        self, url: str, *, role: str = APP_ROLE, size: int = 20, wait_s: float = 5.0, by_index: bool = False
+        self,
+        url: str,
+        *,
+        role: str = APP_ROLE,
+        size: int = 20,
+        wait_s: float = 5.0,
+        by_index: bool = False,
+        lock_s: float | None = None,
     ) -> None:
-        self._pool = Pool(url, role=role, size=size, wait_s=wait_s, by_index=by_index)
+        self._pool = Pool(url, role=role, size=size, wait_s=wait_s, by_index=by_index, lock_s=lock_s)
 
     async def start(self) -> None:
         """Connect once, to know that it can be done.

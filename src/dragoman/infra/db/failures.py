@@ -45,6 +45,8 @@ UNAVAILABLE_STATES: Final = {
 }
 # What cannot be stored: a null character, a number or a time out of range.
 _UNFIT_STATES: Final = frozenset({"22003", "22008", "22021", "22P05"})
+# Serialization failure, deadlock, lock timeout.
+_CONTENDED_STATES: Final = frozenset({"40001", "40P01", "55P03"})
 _UNIQUE_VIOLATION: Final = "23505"
 _NOT_PERMITTED: Final = "42501"
 
@@ -69,6 +71,13 @@ class PoolExhausted(UpstreamUnavailable):
         self.args = (self.message,)
 
 
+class Contended(UpstreamUnavailable):
+    """Another transaction was in the way: a deadlock, or a lock that was not to be had in time."""
+
+    def __init__(self) -> None:
+        super().__init__("postgresql", retry_after_s=2)
+
+
 def translated(error: BaseException) -> Exception:
     """Return the error to raise for one of the driver's."""
     state = _state_of(error)
@@ -78,6 +87,8 @@ def translated(error: BaseException) -> Exception:
     if state in _UNFIT_STATES or type(error) is asyncpg.DataError:
         _LOG.warning("database.value_refused", reason=str(error))
         return InvalidInput.of("body", "holds a character, a number or a time that cannot be stored")
+    if state in _CONTENDED_STATES:
+        return Contended()
     if _is_unavailable(error, state):
         return UpstreamUnavailable("postgresql", retry_after_s=2)
     return RuntimeError(f"{type(error).__name__}: {error}")

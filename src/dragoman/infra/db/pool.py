@@ -56,11 +56,14 @@ class Connection(asyncpg.Connection):
 class Pool:
     """At most `size` connections; those who find none free wait in line."""
 
-    def __init__(self, url: str, *, role: str, size: int, wait_s: float, by_index: bool) -> None:
+    def __init__(self, url: str, *, role: str, size: int, wait_s: float, by_index: bool, lock_s: float | None) -> None:
         self._url = url
         self._settings = {"role": role, "application_name": "dragoman"}
         if by_index:
             self._settings["enable_seqscan"] = "off"
+        if lock_s is not None:
+            limit = f"{round(lock_s * 1000)}ms"
+            self._settings |= {"lock_timeout": limit, "idle_in_transaction_session_timeout": limit}
         self._size = size
         self._wait_s = wait_s
         self._open = 0

@@ -9,6 +9,7 @@ from contextvars import Context
 from typing import Generic, TypeVar
 
 from dragoman.errors import DragomanError, UpstreamUnavailable
+from dragoman.infra.db import Contended
 
 _MOST = 500
 
@@ -19,8 +20,8 @@ R = TypeVar("R")
 class Batcher(Generic[W, R]):
     """Collects items and hands them on in batches, `lanes` at a time.
 
-    A batch that fails is tried again item by item, so that one bad item fails alone. Items with the same `key` are
-    never in one batch, nor in two that are under way: they are handed on one after another.
+    A batch that fails is tried again item by item, so that one bad item fails alone; not while the database is away.
+    Items with the same `key` are never in one batch, nor in two that are under way: they are handed on one after another.
     """
 
     def __init__(
@@ -99,7 +100,8 @@ class Batcher(Generic[W, R]):
         try:
             results = await self._call([item for item, _ in batch])
         except Exception as error:  # noqa: BLE001 - a worker loop: the error belongs to those who wait
-            if len(batch) == 1 or isinstance(error, UpstreamUnavailable):
+            away = isinstance(error, UpstreamUnavailable) and not isinstance(error, Contended)
+            if len(batch) == 1 or away:
                 for _, done in batch:
                     _fail(done, error)
             else:

@@ -358,7 +358,9 @@ class EngineStore:
                 (birth.tenant, birth.context_id), _Thread(birth.tenant, birth.context_id, birth.owner)
             )
             thread.said += birth.history
-        keeping, said = self.keeping, document(list(threads.values()))
+        # In one order, in every process: each row is locked as it is written.
+        ordered = sorted(threads.values(), key=lambda thread: (thread.tenant, thread.thread_id))
+        keeping, said = self.keeping, document(ordered)
         rows = await self._db.fetch(
             self._scope, ADD_TURNS, document(births), keeping.lease, said, keeping.context, keeping.thread
         )
