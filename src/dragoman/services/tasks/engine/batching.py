@@ -21,7 +21,7 @@ class Batcher(Generic[W, R]):
     """Collects items and hands them on in batches, `lanes` at a time.
 
     A batch that fails is tried again item by item, so that one bad item fails alone; not while the database is away.
-    Items with the same `key` are never in one batch, nor in two that are under way: they are handed on one after another.
+    Items with the same `key` are never in one batch, nor in two that are under way: they go one after another.
     """
 
     def __init__(
