@@ -10,7 +10,7 @@ from dragoman import services
 from dragoman.__main__ import PROGRAMS
 from dragoman.addresses import BINDINGS
 from dragoman.doors.cli.commands import create
-from dragoman.operations import AnyOperation, Operation
+from dragoman.operations import AnyOperation, Operation, Recorded
 
 # Where what people type is not the operation's name.
 TYPED = {"identity.show": ("whoami",)}
@@ -49,6 +49,8 @@ def test_an_operation_has_a_command_with_an_option_for_each_of_its_inputs(operat
         command = command.commands[word]
 
     common = {"as_json", "as_tenant"}
+    if operation.writes and operation.recorded is not Recorded.BATCH:
+        common |= {"idempotency_key"}
     inputs = READ_ELSEWHERE.get(operation.name, set(operation.input.model_fields) | BESIDE.get(operation.name, set()))
     assert {param.name for param in command.params} == inputs | common
 

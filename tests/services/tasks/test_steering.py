@@ -71,6 +71,36 @@ def test_an_answer_lets_a_task_go_on_and_asking_costs_no_attempt(admin: httpx.Cl
     assert (view["result"], view["max_attempts"]) == ({"colour": "green"}, 4)
 
 
+def test_a_script_that_repeats_its_answer_with_the_same_key_gets_the_first_result(
+    admin: httpx.Client, counting: Server
+) -> None:
+    """The task has gone on meanwhile: without the key, the second answer would be refused."""
+    task_id = submit(admin, envelope("count.ask"))["task_id"]
+    ended(admin, task_id, within=("input_required",))
+    words = ("task", "provide-input", task_id, "--input", '{"answer": "green"}', "--json")
+
+    first = counting.cli(*words, "--idempotency-key", task_id)
+    ended(admin, task_id)
+    again, without = counting.cli(*words, "--idempotency-key", task_id), counting.cli(*words)
+
+    assert (first.returncode, again.returncode, without.returncode) == (0, 0, 1)
+    assert again.stdout == first.stdout
+
+
+def test_a_script_that_repeats_a_long_command_with_the_same_key_gets_the_first_result(
+    admin: httpx.Client, counting: Server
+) -> None:
+    matter = f"m-{uuid4().hex[:8]}"
+    ended(admin, submit(admin, envelope("count.ask", matter={"id": matter}))["task_id"], within=("input_required",))
+    words = ("task", "cancel-many", "--matter", matter, "--json")
+
+    first = counting.cli(*words, "--idempotency-key", matter)
+    again, without = counting.cli(*words, "--idempotency-key", matter), counting.cli(*words)
+
+    assert (first.returncode, again.stdout) == (0, first.stdout)
+    assert without.stdout != first.stdout
+
+
 def test_many_tasks_are_ended_and_tried_again_by_what_they_have_in_common(admin: httpx.Client) -> None:
     matter = f"m-{uuid4().hex[:8]}"
     waiting = [submit(admin, envelope("count.ask", matter={"id": matter}))["task_id"] for _ in range(3)]

@@ -12,7 +12,7 @@ from dragoman.doors.cli.cells import moment, plain
 from dragoman.doors.cli.endings import WrongUsage
 from dragoman.doors.cli.program import program
 from dragoman.doors.cli.projection import project_noun
-from dragoman.doors.cli.session import Asked, binding_of, call, common_options, connect
+from dragoman.doors.cli.session import Asked, binding_of, call, common_options, connect, key_option
 from dragoman.doors.cli.views import View
 
 Json = dict[str, Any]
@@ -36,8 +36,13 @@ def approval_commands(help_text: str) -> click.RichGroup:
 
 
 def _answering(operation: str) -> Callable[..., None]:
-    def callback(as_json: bool, as_tenant: str | None, **given: Any) -> None:  # noqa: FBT001 - click calls it by name
-        _print(call(operation, _given(given), Asked(as_json, as_tenant))["data"], as_json=as_json)
+    def callback(
+        as_json: bool,  # noqa: FBT001 - click calls it by name
+        as_tenant: str | None,
+        idempotency_key: str | None = None,
+        **given: Any,
+    ) -> None:
+        _print(call(operation, _given(given), Asked(as_json, as_tenant, idempotency_key))["data"], as_json=as_json)
 
     return callback
 
@@ -51,9 +56,16 @@ def _take_envelopes(request: click.Command) -> None:
     )
     request.epilog = f"Example: {program()} approval request --file envelope.json --reason 'terms agreed'"
 
-    def callback(file: Path | None, as_json: bool, as_tenant: str | None, **given: Any) -> None:  # noqa: FBT001
+    def callback(
+        file: Path | None,
+        as_json: bool,  # noqa: FBT001 - click calls it by name
+        as_tenant: str | None,
+        idempotency_key: str | None,
+        **given: Any,
+    ) -> None:
         values = {**(_from_envelope(file) if file is not None else {}), **_given(given)}
-        _print(call("approval.request", values, Asked(as_json, as_tenant))["data"], as_json=as_json)
+        approval = call("approval.request", values, Asked(as_json, as_tenant, idempotency_key))["data"]
+        _print(approval, as_json=as_json)
 
     request.callback = callback
 
@@ -85,13 +97,14 @@ def _deciding(decision: str, help_text: str) -> click.RichCommand:
         digest: str | None,
         as_json: bool,  # noqa: FBT001 - click calls it by name
         as_tenant: str | None,
+        idempotency_key: str | None,
     ) -> None:
         client = connect(Asked(as_json, as_tenant))
         seen = client.call(binding_of("approval.show"), {"approval_id": approval_id})["data"]
         if digest is not None and not (len(digest) >= _LEAST_DIGEST and seen["digest"].startswith(digest.lower())):
             raise WrongUsage(f"this approval is for {seen['digest']}\nNothing was decided: look at it again.")
         given = {"approval_id": approval_id, "decision": decision, "reason": reason, "digest": seen["digest"]}
-        decided = client.call(binding_of("approval.decide"), _given(given))["data"]
+        decided = client.call(binding_of("approval.decide"), _given(given), idempotency_key=idempotency_key)["data"]
         _print(decided, as_json=as_json)
 
     return click.RichCommand(
@@ -100,6 +113,7 @@ def _deciding(decision: str, help_text: str) -> click.RichCommand:
             click.RichArgument(["approval_id"], required=True),
             click.RichOption(["--reason"], help="Why; it is kept with the decision."),
             click.RichOption(["--digest"], help="What you saw, or its first characters: anything else is not decided."),
+            key_option(),
             *common_options(),
         ],
         callback=callback,

@@ -36,8 +36,8 @@ class Client:
         self._host, self._port = parts.hostname, port
         self._trusted_cert = trusted_cert
 
-    def call(self, binding: Binding, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The success envelope of an operation.
+    def call(self, binding: Binding, given: Mapping[str, Any], *, idempotency_key: str | None = None) -> dict[str, Any]:
+        """Return the success envelope of an operation; a write with an idempotency key happens once.
 
         Raises:
             Refused: the server answered with a problem.
@@ -47,7 +47,7 @@ class Client:
         path = self._prefix + binding.path
         for name in binding.parameters:
             path = path.replace(f"{{{name}}}", quote(str(values.pop(name)), safe=""))
-        headers = dict(self._headers)
+        headers = self._headers | _key_header(idempotency_key)
         if (version := values.pop("expected_version", None)) is not None:
             headers["if-match"] = f'"v{version}"'
         body = None
@@ -58,14 +58,17 @@ class Client:
             headers["content-type"] = "application/json"
         return self._send(binding.method, path, body, headers)
 
-    def exchange(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The answer of an A2A address.
+    def exchange(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, idempotency_key: str | None = None
+    ) -> dict[str, Any]:
+        """Return the answer of an A2A address; a message with an idempotency key becomes one task.
 
         Raises:
             Refused: the server answered with an error.
             Unreachable: it did not answer.
         """
-        headers = {**self._headers, "a2a-version": "1.0", "content-type": "application/json"}
+        headers = self._headers | _key_header(idempotency_key)
+        headers |= {"a2a-version": "1.0", "content-type": "application/json"}
         sent = json.dumps(body).encode() if body is not None else None
         return self._send(method, self._prefix + path, sent, headers)
 
@@ -99,6 +102,10 @@ class Client:
         return Unreachable(
             f"cannot reach {self.url}: {reason}\nStart a server with `{program()} serve`, or set DRAGOMAN_URL."
         )
+
+
+def _key_header(key: str | None) -> dict[str, str]:
+    return {"idempotency-key": key} if key is not None else {}
 
 
 def _object(text: bytes) -> dict[str, Any] | None:

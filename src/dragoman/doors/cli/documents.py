@@ -58,7 +58,13 @@ def _write_file(command: click.Command) -> None:
     command.epilog = f"Example: {program()} document content nda-acme --output nda.pdf"
 
 
-def _add(file: Path, as_json: bool, as_tenant: str | None, **given: Any) -> None:  # noqa: FBT001 - click calls it by name
+def _add(
+    file: Path,
+    as_json: bool,  # noqa: FBT001 - click calls it by name
+    as_tenant: str | None,
+    idempotency_key: str | None,
+    **given: Any,
+) -> None:
     wanted = {name: value for name, value in given.items() if value is not None}
     wanted.setdefault("media_type", _TYPES.get(file.suffix.lower()))
     if wanted["media_type"] is None:
@@ -66,7 +72,7 @@ def _add(file: Path, as_json: bool, as_tenant: str | None, **given: Any) -> None
     if "document_id" not in wanted:
         wanted.setdefault("title", file.stem)
     wanted["content"] = encoded(file)
-    document = call("document.add", wanted, Asked(as_json, as_tenant))["data"]
+    document = call("document.add", wanted, Asked(as_json, as_tenant, idempotency_key))["data"]
     view = View(as_json=as_json)
     if as_json:
         view.json(document)

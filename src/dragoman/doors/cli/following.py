@@ -24,7 +24,9 @@ def follow(binding: Binding, given: Mapping[str, Any], asked: Asked, tell: Calla
     call = {"tool": binding.operation.name.replace(".", "_"), "arguments": dict(given)}
     message = {"role": "ROLE_USER", "messageId": uuid4().hex, "parts": [{"data": call}]}
     sent = {"message": message, "configuration": {"returnImmediately": True}}
-    task: Json = connect(asked).exchange("POST", "/a2a/rest/message:send", sent)["task"]
+    task: Json = connect(asked).exchange("POST", "/a2a/rest/message:send", sent, idempotency_key=asked.idempotency_key)[
+        "task"
+    ]
     told = ""
     while task["status"]["state"] in _UNDER_WAY:
         if (news := _news(task)) and news != told:

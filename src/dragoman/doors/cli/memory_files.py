@@ -70,14 +70,21 @@ def _export(file: str, as_json: bool, as_tenant: str | None, **given: Any) -> No
         view.say(("written", "green"), f"  {written} memories in {file}")
 
 
-def _import(file: TextIO, as_json: bool, as_tenant: str | None) -> None:  # noqa: FBT001 - click calls it by name
+def _import(
+    file: TextIO,
+    as_json: bool,  # noqa: FBT001 - click calls it by name
+    as_tenant: str | None,
+    idempotency_key: str | None,
+) -> None:
     view = View(as_json=as_json)
     client, binding = connect(Asked(as_json, as_tenant)), binding_of("memory.import")
     added = merged = 0
     with _progress(view) as tell:
         for first, piece in _pieces(file):
             try:
-                answer = client.call(binding, {"memories": piece})["data"]
+                # Each piece is a request of its own, and has a key of its own.
+                key = f"{idempotency_key}-{first}" if idempotency_key is not None else None
+                answer = client.call(binding, {"memories": piece}, idempotency_key=key)["data"]
             except Refused:
                 view.note(f"memories.0 is line {first} of the file; what stands before it is in, and nothing after")
                 raise

@@ -14,8 +14,9 @@ from dragoman.addresses import BINDINGS, Binding
 from dragoman.doors.cli.following import follow
 from dragoman.doors.cli.hints import next_steps
 from dragoman.doors.cli.program import program
-from dragoman.doors.cli.session import Asked, common_options, connect
+from dragoman.doors.cli.session import Asked, common_options, connect, key_option
 from dragoman.doors.cli.views import View
+from dragoman.operations import Recorded
 
 AnyType: TypeAlias = click.ParamType[Any, Any]
 # What people type, where it differs from what programs call it.
@@ -37,14 +38,22 @@ def project_operation(binding: Binding, name: str | None = None) -> click.RichCo
     verb = operation.name.partition(".")[2]
     name = name or _SHORTER.get(verb, verb.replace("_", "-"))
 
-    def callback(as_json: bool, as_tenant: str | None, **given: Any) -> None:  # noqa: FBT001 - click calls it by name
+    def callback(
+        as_json: bool,  # noqa: FBT001 - click calls it by name
+        as_tenant: str | None,
+        idempotency_key: str | None = None,
+        **given: Any,
+    ) -> None:
         values = {key: value for key, value in given.items() if value is not None and value != ()}
-        _run(binding, values, Asked(as_json, as_tenant))
+        _run(binding, values, Asked(as_json, as_tenant, idempotency_key))
 
     params: list[click.Parameter] = [
         _parameter(field_name, field, is_argument=field_name in binding.parameters)
         for field_name, field in operation.input.model_fields.items()
     ]
+    # What is recorded in batches has a key of its own, in its input.
+    if operation.writes and operation.recorded is not Recorded.BATCH:
+        params.append(key_option())
     text = operation.summary + "." + (f"\n\n{operation.description}" if operation.description else "")
     return click.RichCommand(
         name=name,
@@ -62,7 +71,7 @@ def _run(binding: Binding, given: dict[str, Any], asked: Asked) -> None:
     if binding.operation.long:
         envelope = {"data": follow(binding, given, asked, view.note), "meta": {}}
     else:
-        envelope = client.call(binding, given)
+        envelope = client.call(binding, given, idempotency_key=asked.idempotency_key)
     data, cursor = envelope["data"], envelope["meta"].get("nextCursor")
     if isinstance(data, list):
         items = cast("list[dict[str, Any]]", data)

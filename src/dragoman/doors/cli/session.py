@@ -25,10 +25,34 @@ _KEYBOARD_USER, _KEYBOARD_ROLE, KEYBOARD_TTL_S = "admin", "super_admin", 300
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What every command understands."""
+    """The options that every command understands, and the key of a write."""
 
     as_json: bool = False
     tenant: str | None = None
+    idempotency_key: str | None = None
+
+
+def key_option() -> click.Parameter:
+    """Return `--idempotency-key`, for every command that writes."""
+    return click.RichOption(
+        ["--idempotency-key", "idempotency_key"],
+        type=_KeyText(),
+        default=None,
+        metavar="KEY",
+        help="Do this once: repeated with the same key, the command gets the first result.",
+    )
+
+
+class _KeyText(click.ParamType[str, str]):
+    """Text that a header can carry; the server checks its length."""
+
+    name = "KEY"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse what a header cannot carry."""
+        if not (value.isascii() and value.isprintable()):
+            self.fail("must be printable ASCII characters", param, ctx)
+        return value
 
 
 def common_options() -> list[click.Parameter]:
@@ -54,12 +78,12 @@ def settings_or_end() -> Settings:
 
 
 def call(operation: str, given: Mapping[str, Any], asked: Asked) -> dict[str, Any]:
-    """The success envelope of an operation, by name.
+    """Return the success envelope of an operation, by name.
 
     Raises:
         Ending: the server refused, does not answer, or there is no credential to ask with.
     """
-    return connect(asked).call(binding_of(operation), given)
+    return connect(asked).call(binding_of(operation), given, idempotency_key=asked.idempotency_key)
 
 
 def binding_of(operation: str) -> Binding:

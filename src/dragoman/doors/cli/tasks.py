@@ -12,7 +12,7 @@ import rich_click as click
 from dragoman.doors.cli.cells import moment, plain
 from dragoman.doors.cli.endings import FAILED, WrongUsage
 from dragoman.doors.cli.projection import project_noun
-from dragoman.doors.cli.session import Asked, binding_of, common_options, connect
+from dragoman.doors.cli.session import Asked, binding_of, call, common_options, connect
 from dragoman.doors.cli.views import View
 
 Json = dict[str, Any]
@@ -58,9 +58,14 @@ def task_commands(help_text: str) -> click.RichGroup:
 
 
 def _shown(operation: str) -> Callable[..., None]:
-    def callback(as_json: bool, as_tenant: str | None, **given: Any) -> None:  # noqa: FBT001 - click calls it by name
+    def callback(
+        as_json: bool,  # noqa: FBT001 - click calls it by name
+        as_tenant: str | None,
+        idempotency_key: str | None = None,
+        **given: Any,
+    ) -> None:
         values = {name: value for name, value in given.items() if value is not None and value != ()}
-        task = connect(Asked(as_json, as_tenant)).call(binding_of(operation), values)["data"]
+        task = call(operation, values, Asked(as_json, as_tenant, idempotency_key))["data"]
         view = View(as_json=as_json)
         if as_json:
             view.json(task)

@@ -51,9 +51,14 @@ def _show_profile(as_json: bool, as_tenant: str | None, **given: Any) -> None:  
 
 
 def _decided(operation: str) -> Any:
-    def callback(as_json: bool, as_tenant: str | None, **given: Any) -> None:  # noqa: FBT001 - click calls it by name
+    def callback(
+        as_json: bool,  # noqa: FBT001 - click calls it by name
+        as_tenant: str | None,
+        idempotency_key: str | None,
+        **given: Any,
+    ) -> None:
         values = {name: value for name, value in given.items() if value is not None}
-        decision = call(operation, values, Asked(as_json, as_tenant))["data"]
+        decision = call(operation, values, Asked(as_json, as_tenant, idempotency_key))["data"]
         view = View(as_json=as_json)
         if as_json:
             view.json(decision)
