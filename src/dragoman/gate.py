@@ -22,7 +22,7 @@ from dragoman.arguments import Raw, read_input
 from dragoman.context import Caller, RequestContext, current_request
 from dragoman.errors import DragomanError, Forbidden, Internal, TimedOut, UpstreamUnavailable
 from dragoman.infra.auth.authority import Authority
-from dragoman.infra.db import Database, IdempotencyKeys, Scope, scope_of
+from dragoman.infra.db import Database, IdempotencyKeys, Scope, check_key, scope_of
 from dragoman.infra.digests import digest_of
 from dragoman.infra.limits import Admission, Admitted
 from dragoman.infra.telemetry import Metrics, SecurityEvents, Tracer
@@ -185,6 +185,9 @@ class Gate:
         given: I | None = None
         try:
             given = _read(operation, raw)
+            if key is not None:
+                # Before anything is done: a long operation works first and claims its key afterwards.
+                check_key(key)
             return await self._write(operation, caller, given, key, request)
         except Forbidden as error:  # by a rule that looks at the input: a role too high, a scope too wide
             self._watch.security.denied(permission=operation.permission, reason=error.message)

@@ -10,6 +10,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from tests.doors.mcp.calling import Mcp
 from tests.doors.rest.calling import new_tenant
 from tests.harness import Process, Server, wait_for
 from tests.services.tasks.conftest import with_workers
@@ -119,6 +120,26 @@ def test_many_tasks_are_ended_and_tried_again_by_what_they_have_in_common(admin:
     assert sorted(again["done"]) == sorted(failed)
     assert {status(admin, task_id)["state"] for task_id in waiting} == {"cancelled"}
     assert {status(admin, task_id)["run"] for task_id in failed} == {2}
+
+
+@pytest.mark.parametrize("key", ["k" * 201, "ключ"])
+@pytest.mark.parametrize("door", ["rest", "mcp"])
+def test_a_long_operation_with_an_unfit_key_is_refused_before_it_does_anything(
+    admin: httpx.Client, counting: Server, door: str, key: str
+) -> None:
+    matter = f"m-{uuid4().hex[:8]}"
+    task_id = submit(admin, envelope("count.ask", matter={"id": matter}))["task_id"]
+    ended(admin, task_id, within=("input_required",))
+
+    if door == "rest":
+        headers: Any = [(b"idempotency-key", key.encode())]
+        refusal = admin.post("/api/tasks/cancel", json={"matter": matter}, headers=headers).json()
+    else:
+        called = Mcp(counting).call("task_cancel_many", {"matter": matter, "idempotency_key": key})
+        refusal = called["structuredContent"]["error"]
+
+    assert refusal["code"] == "INVALID_PARAMS"
+    assert status(admin, task_id)["state"] == "input_required"
 
 
 def test_a_worker_that_hangs_is_stopped_and_tried_again(admin: httpx.Client) -> None:
