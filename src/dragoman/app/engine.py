@@ -70,13 +70,13 @@ def build_engine(
     settings: Settings, core_db: Database, url: str, trail: AuditTrail, metrics: TaskMetrics
 ) -> EngineCore:
     """Build the engine, without its lanes."""
-    owner, notifier, effects = new_id(), TaskNotifier(), EffectStore(core_db)
+    owner, notifier = new_id(), TaskNotifier()
     keeping = Keeping(
         lease=timedelta(seconds=settings.tasks.lease_s),
         context=timedelta(seconds=settings.threads.context_ttl_s),
         thread=timedelta(seconds=settings.threads.ttl_s),
     )
-    store = EngineStore(core_db, trail, keeping)
+    store, effects = EngineStore(core_db, trail, keeping), EffectStore(core_db, lease=keeping.lease)
     engine = Engine(store, notifier, metrics, owner=owner, heartbeat_s=min(1.0, settings.tasks.lease_s / _HEARTBEATS))
     return EngineCore(
         engine=engine,

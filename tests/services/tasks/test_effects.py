@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -20,12 +21,14 @@ from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 TENANT, OWNER = uuid4(), uuid4()
+LEASE = timedelta(minutes=1)
 RUNNING = """
 INSERT INTO tasks (tenant_id, id, context_id, owner, skill, state, metadata, caller, seq, attempt)
 VALUES ($1, $2, 'c', 'ada', 'task', 'in_progress', '{}', '{}', 1, 1)"""
 LEASED = """
-INSERT INTO task_queue (task_id, tenant_id, lane, worker, lease_until, attempt)
-VALUES ($2, $1, 'action', $3, now() + interval '1 hour', 1)"""
+INSERT INTO task_queue (task_id, tenant_id, lane, worker, run_at, lease_until, attempt)
+VALUES ($2, $1, 'action', $3, now() - interval '1 hour', now() + interval '1 hour', 1)"""
+TAKEN_AWAY = "UPDATE task_queue SET run_at = now(), attempt = 2 WHERE task_id = $1"
 BLOCKED = "FROM pg_locks WHERE NOT granted AND relation = 'effects'::regclass"
 
 
@@ -41,7 +44,7 @@ async def sql(url: str) -> AsyncIterator[asyncpg.Connection]:
 async def ledger(url: str) -> AsyncIterator[Ledger]:
     """The ledger of one process."""
     db = Database(url, role=CORE_ROLE, size=4)
-    made = Ledger(EffectStore(db), backoff_s=0.01)
+    made = Ledger(EffectStore(db, lease=LEASE), backoff_s=0.01)
     yield made
     await made.close()
     await db.stop()
@@ -190,6 +193,36 @@ async def test_the_other_side_is_asked_once_the_process_of_the_earlier_attempt_i
     with pytest.raises(EffectUnknown):
         await next_attempt(sql, sender, ledger)
     await stopped(work)
+
+
+async def test_an_absent_process_may_still_act_until_its_lease_is_over(sender: Sender, sql: asyncpg.Connection) -> None:
+    """Only its connection for presence was lost, and a person took the task away from it just now."""
+    work = asyncio.create_task(sender.attempt(1))
+    await sender.begun.wait()
+    await sql.execute(TAKEN_AWAY, sender.task_id)
+
+    done, _ = await asyncio.wait({second := asyncio.create_task(sender.attempt(2))}, timeout=0.5)
+    sender.may_end.set()
+
+    assert done == set()
+    assert await second == await work
+    assert sender.sent == 1
+
+
+async def test_an_absent_process_is_waited_for_no_longer_than_its_lease(
+    sender: Sender, sql: asyncpg.Connection, url: str
+) -> None:
+    work = asyncio.create_task(sender.attempt(1))
+    await sender.begun.wait()
+    await sql.execute(TAKEN_AWAY, sender.task_id)
+    db = Database(url, role=CORE_ROLE, size=1)
+    ledger = Ledger(EffectStore(db, lease=timedelta(seconds=0.5)))
+
+    with pytest.raises(EffectUnknown):
+        await Sender(ledger, sender.task_id).attempt(2)
+
+    await stopped(work)
+    await db.stop()
 
 
 async def test_an_attempt_that_lost_its_task_has_no_effect(sender: Sender, sql: asyncpg.Connection) -> None:

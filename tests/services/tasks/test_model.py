@@ -148,7 +148,8 @@ class Lifecycle(RuleBasedStateMachine):
         self.deciding = deciding = Deciding(self.puppet)
         retries = RetryPolicy(3, 0.001, 0.001)
         trail = AuditTrail(AuditStore(core_db), core_db, mac_key=b"k" * 32, new_id=new_id, wake=lambda: None)
-        store, effects = EngineStore(core_db, trail, Keeping(lease=timedelta(hours=1))), EffectStore(core_db)
+        lease = timedelta(hours=1)
+        store, effects = EngineStore(core_db, trail, Keeping(lease=lease)), EffectStore(core_db, lease=lease)
         self._worker = new_id()
         self.engine = engine = Engine(
             store, TaskNotifier(), METRICS.tasks, owner=self._worker, heartbeat_s=0.02, begin_s=0

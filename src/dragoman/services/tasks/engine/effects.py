@@ -5,8 +5,8 @@
     settle     the outcome is durable; from now on every attempt is given it
 
 After a crash between the two only the other side knows. It is asked (`find`), called again where it does nothing twice
-(`repeatable`), or a person is asked; but not before the earlier attempt can no longer act: its process is gone, it has
-said that it stopped, or its time is over.
+(`repeatable`), or a person is asked; but not before the earlier attempt can no longer act: its time is over, it has
+said that it stopped, or its process and its lease are gone.
 """
 
 import asyncio
@@ -184,6 +184,10 @@ class TaskEffects:
         )  # fmt: skip
         key = f"{self.canonical}:{step}:{digest.hex()[:16]}"
         entered = await self.ledger.intend(intent)
+        while entered.busy_s > 0 and not entered.present and not repeatable:
+            # The earlier process does not listen, but its lease may still let it act. That is over within a lease.
+            await asyncio.sleep(min(entered.busy_s, _LOOK_AGAIN_S))
+            entered = await self.ledger.intend(intent)
         if entered.outcome is not None:
             return entered.outcome
         if not entered.fresh:

@@ -2,24 +2,29 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import LiteralString
 from uuid import UUID
 
 from dragoman.infra.db import Database, Scope, document
 from dragoman.services.tasks.models import Json
 
-# A process holds a lock of its name for as long as it listens: see `infra.db.signals`.
+# A process holds a lock of its name while it listens: see `infra.db.signals`. One that does not may be dead, or may
+# have lost that connection alone.
 _PRESENT: LiteralString = """
 EXISTS (SELECT FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
         AND (l.classid::bigint << 32) | l.objid::bigint = hashtextextended(e.worker::text, 0))"""
 # Only the attempt that has the task may mean to do anything. `fresh`: nobody meant to before. The row of an earlier
-# attempt stays as it is: it says until when that attempt may still be at it.
+# attempt stays as it is: it says until when that attempt may still be at it. If its process is not present, its lease
+# bounds it sooner, which was renewed for the last time before the task became due again: a task that is claimed because
+# its lease ended has been due for longer than a lease, one that a person took away from a running attempt has not.
 INTEND: LiteralString = f"""
 WITH given AS (
-    SELECT g.* FROM json_to_recordset($1::text::json)
+    SELECT g.*, leased.run_at FROM json_to_recordset($1::text::json)
         AS g (tenant uuid, task uuid, canonical uuid, step text, digest text, attempt int, worker uuid, within_s float8)
     CROSS JOIN LATERAL (
-        SELECT FROM task_queue q WHERE q.task_id = g.task AND q.worker = g.worker AND q.attempt = g.attempt LIMIT 1
+        SELECT q.run_at FROM task_queue q WHERE q.task_id = g.task AND q.worker = g.worker AND q.attempt = g.attempt
+        LIMIT 1
     ) leased
 ), fresh AS (
     INSERT INTO effects (tenant_id, canonical_id, step, digest, attempt, worker, may_act_until)
@@ -28,16 +33,23 @@ WITH given AS (
     FROM given g ON CONFLICT DO NOTHING
     RETURNING tenant_id, canonical_id, step, digest
 )
-SELECT tenant_id, canonical_id, step, digest, NULL::jsonb AS outcome, true AS fresh, 0::float8 AS busy_s FROM fresh
+SELECT tenant_id, canonical_id, step, digest, NULL::jsonb AS outcome, true AS fresh, false AS present,
+       0::float8 AS busy_s
+FROM fresh
 UNION ALL
-SELECT e.tenant_id, e.canonical_id, e.step, e.digest, e.outcome, false,
-       CASE WHEN e.outcome IS NULL AND e.may_act_until > now() AND {_PRESENT}
-              AND NOT (e.worker = g.worker AND e.attempt = g.attempt)
-            THEN extract(epoch FROM e.may_act_until - now())::float8 ELSE 0 END
+SELECT e.tenant_id, e.canonical_id, e.step, e.digest, e.outcome, false, p.present,
+       CASE WHEN NOT o.open THEN 0
+            WHEN p.present THEN extract(epoch FROM e.may_act_until - now())::float8
+            ELSE greatest(0, extract(epoch FROM least(e.may_act_until, g.run_at + $2::interval) - now()))::float8 END
 FROM given g CROSS JOIN LATERAL (
     SELECT * FROM effects x WHERE x.tenant_id = g.tenant AND x.canonical_id = g.canonical AND x.step = g.step
       AND x.digest = decode(g.digest, 'hex') LIMIT 1
-) e"""
+) e CROSS JOIN LATERAL (
+    SELECT e.outcome IS NULL AND e.may_act_until > now()
+       AND NOT (e.worker = g.worker AND e.attempt = g.attempt) AS open
+) o CROSS JOIN LATERAL (
+    SELECT CASE WHEN o.open THEN {_PRESENT} ELSE false END AS present OFFSET 0
+) p"""
 # What an earlier attempt began and can no longer finish is this one's now.
 TAKE: LiteralString = """
 UPDATE effects SET attempt = $5, worker = $6, may_act_until = now() + make_interval(secs => $7)
@@ -80,31 +92,33 @@ class Intent:
 class Entered:
     """How an intent was found. Without an outcome it is fresh, or only the other side can know.
 
-    An earlier attempt may still be at it for `busy_s`.
+    An earlier attempt may still be at it for `busy_s`; `present` says that its process is there.
     """
 
     outcome: Json | None
     fresh: bool
+    present: bool = False
     busy_s: float = 0.0
 
 
 class EffectStore:
-    """Intents and outcomes of all tenants, many at a time."""
+    """Intents and outcomes of all tenants, many at a time. `lease` is that of the engine whose attempts these are."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, *, lease: timedelta) -> None:
         self._db = db
+        self._lease = lease
         self._scope = Scope()
 
     async def intend(self, intents: Sequence[Intent]) -> list[Entered | None]:
         """Write intents down; None for an attempt that no longer has its task."""
         given = [_row(one) | {"task": one.task, "attempt": one.attempt, "worker": one.worker, "within_s": one.within_s}
                  for one in intents]  # fmt: skip
-        rows = await self._db.fetch(self._scope, INTEND, document(given))
+        rows = await self._db.fetch(self._scope, INTEND, document(given), self._lease)
         found: dict[tuple[UUID, UUID, str, bytes], Entered] = {}
         for row in rows:
             key = (row["tenant_id"], row["canonical_id"], row["step"], row["digest"])
             if key not in found or row["fresh"]:
-                found[key] = Entered(row["outcome"], row["fresh"], row["busy_s"])
+                found[key] = Entered(row["outcome"], row["fresh"], row["present"], row["busy_s"])
         return [found.get((one.tenant, one.canonical, one.step, one.digest)) for one in intents]
 
     async def take(self, intent: Intent) -> None:
