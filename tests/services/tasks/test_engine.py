@@ -244,7 +244,9 @@ async def test_an_intent_whose_answer_was_lost_is_withdrawn_and_nobody_is_asked(
     store = EngineStore(db, trail_of(db), Keeping(lease=timedelta(minutes=5)))
     engine, tenant = engine_on(store), caller_of().tenant
     (attempt,) = await claimed(engine, Lane(), store, queued(tenant))
-    effects = TaskEffects(Ledger(ForgetfulEffects(db)), attempt.lease, tenant, attempt.task.id, 60.0)
+    effects = TaskEffects(
+        Ledger(ForgetfulEffects(db, lease=timedelta(minutes=5))), attempt.lease, tenant, attempt.task.id, 60.0
+    )
     performed = list[str]()
 
     async def perform(key: str) -> dict[str, str]:
@@ -256,4 +258,28 @@ async def test_an_intent_whose_answer_was_lost_is_withdrawn_and_nobody_is_asked(
     outcome = await effects.once("pay", {}, perform)
 
     assert (outcome, len(performed)) == ({"done": "yes"}, 1)
+    await engine.stop()
+
+
+async def test_a_cancelled_effect_may_go_on_in_a_thread_until_its_time_is_over(url: str, db: Database) -> None:
+    store = EngineStore(db, trail_of(db), Keeping(lease=timedelta(minutes=5)))
+    engine, tenant = engine_on(store), caller_of().tenant
+    (attempt,) = await claimed(engine, Lane(), store, queued(tenant))
+    ledger = Ledger(EffectStore(db, lease=timedelta(minutes=5)))
+    effects = TaskEffects(ledger, attempt.lease, tenant, attempt.task.id, 3600.0)
+    begun = asyncio.Event()
+
+    async def perform(_: str) -> dict[str, str]:
+        begun.set()
+        await asyncio.Event().wait()
+        return {}
+
+    paying = asyncio.create_task(effects.once("pay", {}, perform))
+    await begun.wait()
+    paying.cancel()
+    await asyncio.wait({paying})
+    await ledger.close()
+
+    open_still = "SELECT may_act_until > now() AS open FROM effects WHERE canonical_id = $1"
+    assert [row["open"] for row in await superuser(url, open_still, attempt.task.id)] == [True]
     await engine.stop()

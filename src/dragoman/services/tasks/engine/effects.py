@@ -222,8 +222,9 @@ class TaskEffects:
             else:
                 self.ledger.abandon(intent)
             raise
-        except BaseException:
+        except Exception:
             self.ledger.abandon(intent)
             raise
+        # A cancellation says nothing: what it awaited in a thread goes on, so its time has to run out.
         await self.ledger.settle(intent, outcome)
         return outcome
