@@ -257,7 +257,8 @@ class TaskService:
             await run.store()
             await run.ended(None if incoming.wait_s is None else incoming.wait_s - moment_s)
         task = await self._result(caller, run)
-        if not task.resting and run.work.done():  # it is tried again, or goes on in another process
+        # It is tried again, or goes on in another process.
+        if not task.resting and run.work.done() and run.reply is None:
             return await self._rested(caller, task, incoming.wait_s)
         return task
 
