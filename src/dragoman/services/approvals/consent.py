@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from dragoman.context import Caller
-from dragoman.infra.db import Database, scope_of
+from dragoman.infra.db import scope_of
 from dragoman.services.approvals.errors import (
     ApprovalDenied,
     ApprovalExpired,
@@ -17,8 +17,9 @@ from dragoman.services.approvals.errors import (
     SelfApproval,
 )
 from dragoman.services.approvals.models import ApprovalState, Verdict
+from dragoman.services.approvals.ports import Approvals, Units
+from dragoman.services.approvals.records import Record
 from dragoman.services.approvals.requirements import moved
-from dragoman.services.approvals.store import ApprovalStore, Record
 from dragoman.services.governance.ports import PolicyBook
 from dragoman.services.tasks.actions.envelope import Resource, digest_of_action
 
@@ -43,7 +44,7 @@ class Use:
 class Consent:
     """Whether approvals cover a use."""
 
-    def __init__(self, store: ApprovalStore, db: Database) -> None:
+    def __init__(self, store: Approvals, db: Units) -> None:
         self._store = store
         self._db = db
 

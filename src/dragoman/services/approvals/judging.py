@@ -9,8 +9,8 @@ from dragoman.services.approvals.consent import Consent, Use
 from dragoman.services.approvals.errors import PolicyRefused
 from dragoman.services.approvals.models import ApprovalState
 from dragoman.services.approvals.ports import RulesOnActions
+from dragoman.services.approvals.records import Record
 from dragoman.services.approvals.requirements import Requirement, requirement, rules_for, versions_of
-from dragoman.services.approvals.store import Record
 from dragoman.services.governance.ports import Policies, PolicyBook
 from dragoman.services.tasks.actions.envelope import Envelope
 from dragoman.services.tasks.actions.errors import GovernanceContextRequired

@@ -1,11 +1,14 @@
 """What approvals ask of others, and whom they tell."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 from uuid import UUID
 
 from dragoman.context import Caller
+from dragoman.infra.db import Scope
 from dragoman.operations import I, O, Operation
+from dragoman.services.approvals.records import NewApproval, NewDecision, Record, Wanted
 from dragoman.services.governance.models import Breach
 
 
@@ -50,4 +53,56 @@ class Runs(Protocol):
 
     async def run(self, operation: Operation[I, O], caller: Caller, raw: I, *, idempotency_key: str | None = None) -> O:
         """The operation's output."""
+        ...
+
+
+class Approvals(Protocol):
+    """Stores the approvals of all tenants; a scope sees those of its own tenant."""
+
+    async def add(self, scope: Scope, new: NewApproval) -> None:
+        """Store a request.
+
+        Raises:
+            UniqueViolated: the tenant has an approval with this id.
+        """
+        ...
+
+    async def find(self, scope: Scope, approval_id: UUID, *, lock: bool = False) -> Record | None:
+        """Return an approval with its decisions; with `lock`, nothing else changes it until the unit of work ends."""
+        ...
+
+    async def find_all(self, scope: Scope, approval_ids: Sequence[UUID], *, lock: bool = False) -> list[Record]:
+        """Return those of them that there are, in the order of their ids."""
+        ...
+
+    async def list_page(self, scope: Scope, wanted: Wanted) -> list[Record]:
+        """Return some without input, parties and decisions, newest first."""
+        ...
+
+    async def decide(self, scope: Scope, approval_id: UUID, decision: NewDecision, state: str | None) -> None:
+        """Store a decision, and the state that follows from it, if any. Lock the approval first.
+
+        Raises:
+            UniqueViolated: the decider has decided before.
+        """
+        ...
+
+    async def withdraw(self, scope: Scope, approval_id: UUID, because: str | None) -> None:
+        """Take an open approval back. Lock it first."""
+        ...
+
+    async def consume(self, scope: Scope, approval_ids: Sequence[UUID], by: str) -> int:
+        """Use up those that are approved and not expired; return how many that were. Lock them first."""
+        ...
+
+
+class Units(Protocol):
+    """Units of work; the database has them."""
+
+    def unit(self, scope: Scope) -> AbstractAsyncContextManager[None]:
+        """Make one transaction of what the block does in this scope; a unit inside a unit joins it."""
+        ...
+
+    async def after_commit(self, callback: Callable[[], Awaitable[None]]) -> None:
+        """Call back once the open unit is committed, and not if it is rolled back; at once when there is none."""
         ...

@@ -9,7 +9,7 @@ import orjson
 
 from dragoman.context import Caller, PrincipalType, Role
 from dragoman.errors import Forbidden, InvalidInput, NotFound
-from dragoman.infra.db import Database, Scope, scope_of
+from dragoman.infra.db import Scope, scope_of
 from dragoman.operations import Page, page
 from dragoman.services.approvals import models as m
 from dragoman.services.approvals.errors import (
@@ -23,10 +23,10 @@ from dragoman.services.approvals.errors import (
     SelfApproval,
 )
 from dragoman.services.approvals.outcomes import Outcomes
-from dragoman.services.approvals.ports import Authors, Sensitive
+from dragoman.services.approvals.ports import Approvals, Authors, Sensitive, Units
 from dragoman.services.approvals.proposals import ACTION as ACCEPTANCE
+from dragoman.services.approvals.records import NewApproval, NewDecision, Record, Wanted
 from dragoman.services.approvals.requirements import Requirement, moved, requirement, versions_of
-from dragoman.services.approvals.store import ApprovalStore, NewApproval, NewDecision, Record, Wanted
 from dragoman.services.governance.ports import Policies
 from dragoman.services.tasks.actions.envelope import digest_of_action
 
@@ -38,8 +38,8 @@ class ApprovalService:
 
     def __init__(
         self,
-        store: ApprovalStore,
-        db: Database,
+        store: Approvals,
+        db: Units,
         policies: Policies,
         *,
         sensitive: Sensitive,

@@ -1,19 +1,17 @@
 """The SQL of approvals: what was asked for and decided is only ever added, how it stands moves one way."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any, LiteralString
+from typing import LiteralString
 from uuid import UUID
 
 from dragoman.context import ourselves
 from dragoman.infra.db import Database, Scope
+from dragoman.services.approvals.records import NewApproval, NewDecision, Record, Wanted
 from dragoman.services.audit.models import Outcome
 from dragoman.services.audit.store import Line
 from dragoman.services.audit.trail import AuditTrail, Entry
 
 _AFTER_ALL = UUID(int=2**128 - 1)
-Record = dict[str, Any]
 
 # An approval whose time is over has ended, whether or not the sweep has come by.
 _STATE: LiteralString = (
@@ -79,53 +77,6 @@ WHERE tenant_id = $1 AND state IN ('pending', 'approved') AND id > $2 ORDER BY i
 SPOIL: LiteralString = """
 UPDATE approvals SET state = 'stale', closed_because = $3, closed_at = now()
 WHERE tenant_id = $1 AND id = $2 AND state IN ('pending', 'approved')"""
-
-
-@dataclass(frozen=True, slots=True)
-class NewApproval:
-    """A request on its way into the record."""
-
-    id: UUID
-    digest: str
-    action: str
-    resource: Record
-    matter_id: str
-    input: Record
-    policies: list[Record]
-    quorum: int
-    roles: list[str]
-    people_only: bool
-    requested_by: str
-    parties: list[str]
-    reason: str | None
-    valid_for: timedelta
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which approvals a list has; `decider` is one who could decide them, with what they are."""
-
-    limit: int
-    before: UUID | None
-    state: str | None
-    action: str | None
-    matter_id: str | None
-    requested_by: str | None
-    decider: str | None
-    roles: list[str]
-    is_person: bool
-
-
-@dataclass(frozen=True, slots=True)
-class NewDecision:
-    """What one decider says."""
-
-    subject: str
-    principal_type: str
-    role: str
-    decision: str
-    reason: str | None
-    digest: str | None
 
 
 class ApprovalStore:
