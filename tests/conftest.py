@@ -6,6 +6,7 @@ from typing import Any
 import hypothesis
 import pytest
 
+from dragoman.testing import own_database
 from tests.harness import InProcess, Server
 
 pytest_plugins = ["pytester", "tests.requirements"]
@@ -33,3 +34,10 @@ def server() -> Iterator[Server]:
     """One server for all tests that need nothing special of it; its limits are out of the way."""
     with InProcess() as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def schema_url() -> Iterator[str]:
+    """The address of a migrated database that no server uses, for tests of stores; each makes tenants of its own."""
+    with own_database() as made:
+        yield made["DRAGOMAN_DATABASE_URL"]
