@@ -20,7 +20,7 @@ from dragoman.errors import DragomanError, UpstreamUnavailable
 from dragoman.infra.digests import digest_of
 from dragoman.services.tasks.engine.batching import Batcher
 from dragoman.services.tasks.engine.leases import Lease
-from dragoman.services.tasks.engine.store_effects import EffectStore, Entered, Intent
+from dragoman.services.tasks.engine.ports import Entered, Intent, LedgerStore
 from dragoman.services.tasks.errors import EffectBusy
 from dragoman.services.tasks.models import Json
 
@@ -39,7 +39,7 @@ class Ledger:
     have to find out.
     """
 
-    def __init__(self, store: EffectStore, *, backoff_s: float = 0.5) -> None:
+    def __init__(self, store: LedgerStore, *, backoff_s: float = 0.5) -> None:
         self._store = store
         self._backoff_s = backoff_s
         self._intents: Batcher[Intent, Entered | None] = Batcher(store.intend, key=_key)

@@ -1,12 +1,12 @@
 """The SQL of the effect ledger: what was meant to be done outside, and what came of it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import LiteralString
 from uuid import UUID
 
 from dragoman.infra.db import Database, Scope, document
+from dragoman.services.tasks.engine.ports import Entered, Intent
 from dragoman.services.tasks.models import Json
 
 # A process holds a lock of its name while it listens: see `infra.db.signals`. One that does not may be dead, or may
@@ -72,33 +72,6 @@ DELETE FROM effects WHERE tenant_id = $1 AND canonical_id = $2 AND step = $3 AND
 SETTLE_BY_HAND: LiteralString = """
 UPDATE effects SET outcome = $4, settled_at = now()
 WHERE tenant_id = $1 AND canonical_id = $2 AND step = $3 AND outcome IS NULL"""
-
-
-@dataclass(frozen=True, slots=True)
-class Intent:
-    """That an attempt at a task means to do something outside, which takes at most `within_s`."""
-
-    tenant: UUID
-    task: UUID
-    canonical: UUID
-    step: str
-    digest: bytes
-    attempt: int
-    worker: UUID
-    within_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Entered:
-    """How an intent was found. Without an outcome it is fresh, or only the other side can know.
-
-    An earlier attempt may still be at it for `busy_s`; `present` says that its process is there.
-    """
-
-    outcome: Json | None
-    fresh: bool
-    present: bool = False
-    busy_s: float = 0.0
 
 
 class EffectStore:
