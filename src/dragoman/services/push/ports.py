@@ -50,3 +50,29 @@ class Log(Protocol):
     async def events(self, tenant: UUID, task_id: UUID, after: int, limit: int = 1000) -> list[LoggedEvent]:
         """What happened since."""
         ...
+
+
+class PushConfigs(Protocol):
+    """Stores the configurations of all tenants."""
+
+    async def put(
+        self, tenant: UUID, config: PushConfig, *, version: str, secret: bytes | None, after: int, most: int
+    ) -> bool:
+        """Add a configuration, or replace the one of the same id; False when the task has `most` others.
+
+        What was delivered to the one before is not delivered again. Configurations that are added at the same moment
+        do not see each other, and may together be more than `most`.
+        """
+        ...
+
+    async def find(self, tenant: UUID, task_id: UUID, config_id: str) -> PushConfig | None:
+        """Return one of a task's configurations."""
+        ...
+
+    async def remove(self, tenant: UUID, task_id: UUID, config_id: str) -> None:
+        """Remove one; nothing happens where there is none."""
+        ...
+
+    async def list(self, tenant: UUID, task_id: UUID, after: str | None, limit: int) -> list[PushConfig]:
+        """Return those of a task by their ids; one more than the limit when there are more."""
+        ...

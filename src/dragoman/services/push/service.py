@@ -11,7 +11,7 @@ from dragoman.infra.auth.vault import Vault
 from dragoman.infra.outbound import Guard
 from dragoman.services.push.errors import PushConfigNotFound, TooManyPushConfigs
 from dragoman.services.push.models import NewPushConfig, PushConfig, place_of
-from dragoman.services.push.store import PushStore
+from dragoman.services.push.ports import PushConfigs
 from dragoman.services.tasks.models import Task
 from dragoman.services.tasks.ports import Tasks
 
@@ -23,7 +23,7 @@ class PushService:
 
     def __init__(
         self,
-        store: PushStore,
+        store: PushConfigs,
         tasks: Tasks,
         *,
         guard: Guard,
