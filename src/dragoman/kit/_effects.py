@@ -5,6 +5,7 @@ writes down what is about to be done, does it, and writes down what came of it.
 """
 
 import asyncio
+import copy
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterable
@@ -145,7 +146,7 @@ class InMemoryEffects:
         entry, key = (step, digest), f"{self._task_id}:{step}:{digest[:16]}"
         fresh = entry not in self._entries and step not in self._unknown
         if (outcome := self._entries.setdefault(entry, None)) is not None:
-            return outcome
+            return copy.deepcopy(outcome)
         if not fresh and not repeatable:
             if find is None:
                 raise EffectUnknown(step)
@@ -170,7 +171,7 @@ class InMemoryEffects:
                 del self._entries[entry]
 
     def _settle(self, entry: tuple[str, str], outcome: Json) -> Json:
-        self._entries[entry] = outcome
+        self._entries[entry] = copy.deepcopy(outcome)
         self._unknown.discard(entry[0])
         return outcome
 

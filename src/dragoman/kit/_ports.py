@@ -201,7 +201,10 @@ class Progress:
 
 
 class InMemoryState:
-    """A StatePort that lives as long as the process; a task's dictionary and its conversation's."""
+    """A StatePort that lives as long as the process; a task's dictionary and its conversation's.
+
+    It keeps copies and gives copies, as a database does: what is not saved is not kept.
+    """
 
     def __init__(self, task: dict[str, JsonValue] | None = None, session: dict[str, JsonValue] | None = None) -> None:
         self._values: dict[Scope, dict[str, JsonValue]] = {
@@ -211,11 +214,11 @@ class InMemoryState:
 
     async def load(self, scope: Scope, key: str) -> JsonValue:
         """The value, or None."""
-        return self._values[scope].get(key)
+        return copy.deepcopy(self._values[scope].get(key))
 
     async def save(self, scope: Scope, key: str, value: JsonValue) -> None:
         """Keep the value."""
-        self._values[scope][key] = value
+        self._values[scope][key] = copy.deepcopy(value)
 
     async def modify(self, scope: Scope, key: str, change: Change) -> JsonValue:
         """Replace the value; nothing is awaited in between."""
@@ -223,7 +226,7 @@ class InMemoryState:
         if value is None:
             self._values[scope].pop(key, None)
         else:
-            self._values[scope][key] = value
+            self._values[scope][key] = copy.deepcopy(value)
         return value
 
     async def remove(self, scope: Scope, key: str) -> None:
