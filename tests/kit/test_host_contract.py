@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any, Protocol, cast
 from uuid import UUID, uuid4
 
@@ -73,7 +74,7 @@ class OnServer:
 
     def __init__(self, db: Database, core_db: Database, sql: asyncpg.Connection) -> None:
         self._db, self._sql = db, sql
-        self._entries = EffectStore(core_db)
+        self._entries = EffectStore(core_db, lease=timedelta(0))
         self.ledger = Ledger(self._entries)
         self._caller = caller_of()
         self._tasks: dict[str, UUID] = {}

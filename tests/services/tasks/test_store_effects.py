@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any, Protocol
 from uuid import UUID, uuid4
 
@@ -103,7 +104,7 @@ async def effects(request: pytest.FixtureRequest) -> AsyncIterator[UnderTest]:
         return
     url = request.getfixturevalue("schema_url")
     db, sql = Database(url, role=CORE_ROLE, size=4), await asyncpg.connect(url)
-    yield UnderTest(EffectStore(db), Stored(sql))
+    yield UnderTest(EffectStore(db, lease=timedelta(0)), Stored(sql))
     await sql.close()
     await db.stop()
 

@@ -32,22 +32,25 @@ class _Effect:
 
 
 class InMemoryEffectStore:
-    """Implements `LedgerStore`. `now` is its clock, in seconds.
+    """Implements `LedgerStore`. `now` is its clock, in seconds; `lease_s` is how long a process may act unseen.
 
     `lease` says which attempt has a task; `present` are the workers whose processes are there. The next `failures`
     calls fail as they do while PostgreSQL is away.
     """
 
-    def __init__(self, *, now: Callable[[], float] = monotonic) -> None:
+    def __init__(self, *, now: Callable[[], float] = monotonic, lease_s: float = 0.0) -> None:
         self._now = now
+        self._lease_s = lease_s
         self._effects: dict[_Key, _Effect] = {}
         self._leases: dict[UUID, tuple[UUID, int]] = {}
+        self._due: dict[UUID, float] = {}
         self.present: set[UUID] = set()
         self.failures = 0
 
     def lease(self, task: UUID, worker: UUID, *, attempt: int) -> None:
         """Give a task to an attempt; the one that had it before has it no longer."""
         self._leases[task] = (worker, attempt)
+        self._due[task] = self._now()
 
     async def intend(self, intents: Sequence[Intent]) -> list[Entered | None]:
         """Write intents down; None for an attempt that does not have its task."""
@@ -100,9 +103,12 @@ class InMemoryEffectStore:
             until = self._now() + intent.within_s
             self._effects[_key(intent)] = _Effect(intent.attempt, intent.worker, until)
             return Entered(None, fresh=True)
-        busy = effect.outcome is None and effect.worker in self.present and not effect.is_of(intent)
-        left_s = max(effect.may_act_until - self._now(), 0.0) if busy else 0.0
-        return Entered(deepcopy(effect.outcome), fresh=False, busy_s=left_s)
+        if effect.outcome is not None or effect.is_of(intent) or effect.may_act_until <= self._now():
+            return Entered(deepcopy(effect.outcome), fresh=False)
+        present = effect.worker in self.present
+        until = effect.may_act_until if present else self._due[intent.task] + self._lease_s
+        left_s = max(min(until, effect.may_act_until) - self._now(), 0.0)
+        return Entered(None, fresh=False, present=present, busy_s=left_s)
 
     def _find_open(self, intent: Intent) -> _Effect | None:
         effect = self._effects.get(_key(intent))
