@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, Field
 from dragoman.arguments import Texts
 from dragoman.context import Caller, Role
 from dragoman.errors import DragomanError, Forbidden, InvalidInput, RateLimited
-from dragoman.gate import Gate, Guards, Watch
+from dragoman.gate import Gate, Guards, Observers
 from dragoman.infra.auth.authority import Authority
 from dragoman.infra.db import Database, IdempotencyKeys
 from dragoman.infra.ids import new_id
@@ -99,7 +99,7 @@ async def kitchen(server: Server, valkey: Valkey, user_quota: int) -> AsyncItera
     trail = AuditTrail(AuditStore(db), db, mac_key=ledger.mac_key, new_id=new_id, wake=lambda *_: None)
     keys = IdempotencyKeys(db)
     guards = Guards(admission, Authority.open(), keys, keys, trail)
-    gate = Gate(handlers, guards, Watch(metrics, security, Tracer()), db, core_db=db)
+    gate = Gate(handlers, guards, Observers(metrics, security, Tracer()), db, core_db=db)
     made = Kitchen(gate, ledger.caller, ledger)
     handlers.add(LOOK, made.handle)
     handlers.add(POUR, made.handle)

@@ -1,14 +1,14 @@
-"""One door behind all doors: every operation, whoever asks and however, goes through these guards in this order.
+"""The gate: every operation of every door passes these guards, in this order.
 
-    admission    revoked? over a limit?                    one call to Valkey
-    authority    may this caller do this?                  Cedar
-    input        is it what the operation takes?           strict JSON, read once
-    idempotency  done before under this key?               } one transaction
-    handler      the operation itself                      } with the
-    audit        who did what                              } operation's rows
+    admission    refuses revoked credentials and callers over a limit   one call to Valkey
+    authority    refuses callers without the permission                 Cedar
+    input        refuses input that does not fit the operation          strict JSON, read once
+    idempotency  returns the first output of a repeated key             } one transaction
+    handler      runs the operation                                     } with the
+    audit        records who did what                                   } operation's rows
 
-A read runs the first three and the handler. A write commits key, rows and audit record together, or none of them; one
-that is refused or fails, for whatever reason but admission, leaves a record of that.
+A read passes the first three and runs the handler. A write commits key, rows and audit record together, or none of
+them. A write that is refused or fails leaves a record, unless admission refused it.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ from dragoman.services.audit.trail import AuditTrail, Entry
 
 _LOG = structlog.get_logger(__name__)
 _LONGEST_RESOURCE: Final = 200
-# An input as a door has it, or as our own code has made it.
+# An input as a door received it, or as our own code built it.
 Sent = I | dict[str, Any] | bytes | Raw[I]
 
 
 @dataclass(frozen=True, slots=True)
 class Guards:
-    """What stands between a caller and an operation."""
+    """The guards that an operation passes, with their stores."""
 
     admission: Admission
     authority: Authority
@@ -48,8 +48,8 @@ class Guards:
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
-    """Who looks on."""
+class Observers:
+    """Metrics, security events and traces."""
 
     metrics: Metrics
     security: SecurityEvents
@@ -57,12 +57,14 @@ class Watch:
 
 
 class Gate:
-    """Runs operations. Doors hold a gate and nothing else of the services."""
+    """Runs operations for the doors, which know nothing else of the services."""
 
-    def __init__(self, handlers: Handlers, guards: Guards, watch: Watch, db: Database, *, core_db: Database) -> None:
+    def __init__(
+        self, handlers: Handlers, guards: Guards, observers: Observers, db: Database, *, core_db: Database
+    ) -> None:
         self._handlers = handlers
         self._guards = guards
-        self._watch = watch
+        self._observers = observers
         self._db = db
         self._core_db = core_db
 
@@ -77,23 +79,23 @@ class Gate:
     ) -> O:
         """Return the operation's output.
 
-        `raw` is the input as it was sent: JSON as values or as text, or a `Raw` with its own way to be read. An input
-        that our own code has made is taken as it is. With the token of `admit` the run is not counted again. A write
-        with an idempotency key happens once: a repetition gets the first output, without its secrets.
+        `raw` is the input as it was sent: JSON as values or as text, or a `Raw` that reads itself. An `Input` is used
+        as it is. With the token of `admit` the run is not counted again. A write with an idempotency key happens once:
+        a repetition gets the first output, without its secrets.
 
         Raises:
-            DragomanError: a guard refused, or the operation failed; the unforeseen is `Internal`, logged once here.
+            DragomanError: a guard refused, or the operation failed; other exceptions are logged and become `Internal`.
         """
-        request = current_request()
-        if request is not None and not (admitted is not None and admitted.included):
-            request.operation = operation.name
+        context = current_request()
+        if context is not None and not (admitted is not None and admitted.included):
+            context.operation = operation.name
         started = perf_counter()
         outcome = "INTERNAL_ERROR"
         try:
-            with self._watch.tracer.start(operation.name, tenant=str(caller.tenant), subject=caller.subject):
+            with self._observers.tracer.start(operation.name, tenant=str(caller.tenant), subject=caller.subject):
                 await self._admit(operation, caller, admitted)
                 await self._authorise(operation, caller)
-                output = await self._run(operation, caller, raw, idempotency_key, request)
+                output = await self._run(operation, caller, raw, idempotency_key, context)
             outcome = "ok"
         except DragomanError as error:
             outcome = error.code
@@ -107,60 +109,62 @@ class Gate:
             await self._record(operation, caller, Outcome.FAILED, Internal.code, type(error).__name__)
             raise Internal from error
         finally:
-            self._watch.metrics.operations.observe(operation.name, operation.skill, outcome, perf_counter() - started)
+            self._observers.metrics.operations.observe(
+                operation.name, operation.skill, outcome, perf_counter() - started
+            )
         return output
 
     async def find_done(
         self, operation: Operation[I, O], caller: Caller, raw: dict[str, Any], *, idempotency_key: str
     ) -> O | None:
-        """What a write gave when it was done under this key, without its secrets; None when it was not done.
+        """Return the output of a write that was done under this key, without its secrets; None when it was not done.
 
-        Secrets of the input count for nothing here, as for every repetition.
+        The input is compared without its secrets, as for every repetition.
 
         Raises:
             DragomanError: a guard refused, or the key was used with another input.
         """
         await self.guard(operation, caller)
-        given = read_input(operation.input, raw)
-        digest = digest_of(operation.name, given.model_dump(mode="json"))
-        found = await self._guards.keys.find(caller, idempotency_key, digest)
-        return operation.output.model_validate(found) if found is not None else None
+        request = read_input(operation.input, raw)
+        digest = digest_of(operation.name, request.model_dump(mode="json"))
+        output = await self._guards.keys.find(caller, idempotency_key, digest)
+        return operation.output.model_validate(output) if output is not None else None
 
     async def guard(
         self, operation: AnyOperation | Passage, caller: Caller, *, admitted: Admitted | None = None
     ) -> None:
-        """Ask admission and authority alone, for what a protocol carries by itself: a message, a stream.
+        """Check admission and authority alone, for a message or a stream that a protocol carries by itself.
 
         Raises:
             DragomanError: a guard refused.
         """
-        if (request := current_request()) is not None:
-            request.operation = operation.name
+        if (context := current_request()) is not None:
+            context.operation = operation.name
         await self._admit(operation, caller, admitted)
         await self._authorise(operation, caller)
 
     async def admit(self, operation: AnyOperation | Passage, caller: Caller) -> Admitted:
-        """Count what is about to be done, so that it is refused before there is a trace of it.
+        """Count an operation before it runs, so that a refusal leaves no trace of it.
 
-        The token is for one `run` or `guard` of this operation for this caller, which is then not counted again, and
-        which decides by itself whether the caller may. With anything else, or a second time, it is worth nothing.
+        The token is good for one `run` or `guard` of this operation by this caller, which is then not counted again.
+        That call still checks the permission. A token that does not fit, or is used twice, is ignored.
 
         Raises:
             DragomanError: the credential was revoked, or a limit is used up.
         """
-        if (request := current_request()) is not None:
-            request.operation = operation.name
+        if (context := current_request()) is not None:
+            context.operation = operation.name
         return await self._guards.admission.admit(caller, operation)
 
     def include(self, operation: AnyOperation | Passage, caller: Caller) -> Admitted:
-        """Return a token for what the server looks up by itself while it answers a request that was counted.
+        """Return a token for an operation that the server adds to a request which was counted already.
 
-        A caller pays for what it asked for, and not for what we add to the answer.
+        Callers are charged only for the operations that they ask for.
         """
         return Admitted(caller, operation, included=True)
 
     async def record_refusal(self, passage: Passage, caller: Caller, resource: str, error: DragomanError) -> None:
-        """Keep on record that something which a protocol carries by itself was refused.
+        """Record that a message or a stream was refused.
 
         `resource` may be as the caller sent it, of any length and with characters that PostgreSQL does not store.
         """
@@ -178,67 +182,67 @@ class Gate:
         caller: Caller,
         raw: Sent[I],
         key: str | None,
-        request: RequestContext | None,
+        context: RequestContext | None,
     ) -> O:
         if not operation.writes:
             return await self._handlers.handler(operation)(caller, _read(operation, raw))
-        given: I | None = None
+        request: I | None = None
         try:
-            given = _read(operation, raw)
+            request = _read(operation, raw)
             if key is not None:
                 # Before anything is done: a long operation works first and claims its key afterwards.
                 check_key(key)
-            return await self._write(operation, caller, given, key, request)
-        except Forbidden as error:  # by a rule that looks at the input: a role too high, a scope too wide
-            self._watch.security.denied(permission=operation.permission, reason=error.message)
-            await self._record(operation, caller, Outcome.REFUSED, error.code, error.message, given)
+            return await self._write(operation, caller, request, key, context)
+        except Forbidden as error:  # a rule that looks at the input: a role too high, a scope too wide
+            self._observers.security.denied(permission=operation.permission, reason=error.message)
+            await self._record(operation, caller, Outcome.REFUSED, error.code, error.message, request)
             raise
         except DragomanError as error:
-            await self._record(operation, caller, Outcome.FAILED, error.code, error.message, given)
+            await self._record(operation, caller, Outcome.FAILED, error.code, error.message, request)
             raise
 
     async def _authorise(self, operation: AnyOperation | Passage, caller: Caller) -> None:
         refusal = self._guards.authority.refusal(caller, operation)
         if refusal is None:
             return
-        self._watch.security.denied(permission=operation.permission, reason=refusal)
+        self._observers.security.denied(permission=operation.permission, reason=refusal)
         await self._record(operation, caller, Outcome.REFUSED, Forbidden.code, refusal)
         raise Forbidden(
             f"{operation.name} needs the permission {operation.permission}", permission=operation.permission
         )
 
     async def _write(
-        self, operation: Operation[I, O], caller: Caller, given: I, key: str | None, request: RequestContext | None
+        self, operation: Operation[I, O], caller: Caller, request: I, key: str | None, context: RequestContext | None
     ) -> O:
         handler, prepare = self._handlers.handler(operation), self._handlers.find_prepare(operation)
         if operation.recorded is Recorded.BATCH:
-            return await handler(caller, given)
+            return await handler(caller, request)
         by_core = operation.recorded is Recorded.STEP
         db, scope = (self._core_db, Scope()) if by_core else (self._db, scope_of(caller))
         keys = self._guards.core_keys if by_core else self._guards.keys
-        digest = digest_of(operation.name, given.model_dump(mode="json"))
+        digest = digest_of(operation.name, request.model_dump(mode="json"))
         done: O | None = None
         if operation.long or prepare is not None:
             earlier = await keys.find(caller, key, digest) if key is not None else None
             if earlier is None and prepare is not None:
-                given = await prepare(caller, given)
+                request = await prepare(caller, request)
             if earlier is None and operation.long:
-                done = await handler(caller, given)
+                done = await handler(caller, request)
         async with db.unit(scope):
             if key is not None:
                 earlier = await keys.claim(caller, key, digest)
                 if earlier is not None:
-                    if request is not None:
-                        request.response_headers.append((b"idempotency-replayed", b"true"))
+                    if context is not None:
+                        context.response_headers.append((b"idempotency-replayed", b"true"))
                     return operation.output.model_validate(earlier)
-            output = done if done is not None else await handler(caller, given)
+            output = done if done is not None else await handler(caller, request)
             if key is not None:
                 await keys.keep(caller, key, output.without_secrets().model_dump(mode="json"))
             if not by_core:
                 entry = Entry(
                     operation.name,
                     Outcome.DONE,
-                    resource=_resource(given, output),
+                    resource=_resource(request, output),
                     input_sha256=digest.hex(),
                     policy=self._guards.authority.version,
                 )
@@ -252,15 +256,15 @@ class Gate:
         outcome: Outcome,
         code: str,
         reason: str,
-        given: Input | None = None,
+        request: Input | None = None,
         *,
         resource: str | None = None,
     ) -> None:
-        """A refusal or a failure changed nothing, so its record stands alone; failing to write it changes no answer."""
+        """Record a refusal or a failure in a transaction of its own; failing to write it does not change the answer."""
         entry = Entry(
             operation.name,
             outcome,
-            resource=_resource(given, None) if given is not None else resource,
+            resource=_resource(request, None) if request is not None else resource,
             policy=self._guards.authority.version,
             code=code,
             reason=reason[:500],
@@ -271,7 +275,7 @@ class Gate:
                 await self._guards.trail.add(scope, caller, entry)
         except UpstreamUnavailable as error:
             _LOG.warning("audit.not_recorded", operation=operation.name, outcome=outcome.value, reason=error.message)
-        except Exception:  # noqa: BLE001 - a guard: the refusal stands, whatever became of its record
+        except Exception:  # noqa: BLE001 - a guard: the refusal stands without its record
             _LOG.exception("audit.not_recorded", operation=operation.name, outcome=outcome.value)
 
 
@@ -279,11 +283,11 @@ def _read(operation: Operation[I, O], raw: Sent[I]) -> I:
     return raw if isinstance(raw, Input) else read_input(operation.input, raw)
 
 
-def _resource(given: Input, output: Output | None) -> str | None:
-    """What it was done to: the id of what came out, else what the input refers to."""
-    if (made := getattr(output, "id", None)) is not None:
-        return str(made)
-    for name in type(given).model_fields:
-        if (name == "tenant" or name.endswith("_id")) and (value := getattr(given, name)) is not None:
+def _resource(request: Input, output: Output | None) -> str | None:
+    """Return the id of the resource: that of the output, else the first one that the input names."""
+    if (output_id := getattr(output, "id", None)) is not None:
+        return str(output_id)
+    for name in type(request).model_fields:
+        if (name == "tenant" or name.endswith("_id")) and (value := getattr(request, name)) is not None:
             return str(value)
     return None

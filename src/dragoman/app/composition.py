@@ -44,7 +44,7 @@ from dragoman.doors.webhooks.door import PREFIX as WEBHOOK_PREFIX
 from dragoman.doors.webhooks.door import WebhookDoor
 from dragoman.doors.webhooks.paths import PATHS as WEBHOOK_PATHS
 from dragoman.errors import DragomanError
-from dragoman.gate import Gate, Guards, Watch
+from dragoman.gate import Gate, Guards, Observers
 from dragoman.infra.auth.authenticator import Authenticator
 from dragoman.infra.auth.authority import Authority
 from dragoman.infra.auth.jwks import Jwks
@@ -237,15 +237,14 @@ class Doors:
 
 def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_port: int | None = None) -> Application:
     """Put everything together; nothing is connected yet. Without a port there is no gRPC."""
-    metrics = Metrics()
-    watch = Watch(metrics, SecurityEvents(metrics), open_tracer(settings.otlp_endpoint or "", version=__version__))
+    observers = _observers(settings, metrics := Metrics())
     breakers = Breakers(metrics=metrics)
     db = Database(addresses.database_url, size=settings.database_pool)
     # As many as batches can be under way at once: a beat that waited behind them all would come too late.
     core_db = Database(addresses.database_url, role=CORE_ROLE, size=12, by_index=True, lock_s=5)
 
     copies, limiter = _limiter(settings, addresses, Directory(db))
-    admission = Admission(limiter, _quotas(settings), metrics=metrics, security=watch.security)
+    admission = Admission(limiter, _quotas(settings), metrics=metrics, security=observers.security)
     issuer = None if settings.external_issuer else make_issuer(settings, keyring)
     authenticator = _authenticator(settings, issuer, Directory(db), keyring.pepper, breakers)
 
@@ -259,7 +258,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     approvals = build_approvals(handlers, (db, core_db), core_trail, governance, knowledge.authors, authority.version)
     contracts = build_contracts(settings, handlers, db, core_db, keyring)
     vault = Vault(keyring.vault)
-    gate = _gate(handlers, (db, core_db), admission, authority, trail, watch)
+    gate = _gate(handlers, (db, core_db), admission, authority, trail, observers)
     workers = build_workers(settings, handlers, db, vault, (*contracts.workers, GovernanceWorker(gate)), grpc_port)
     deciders = approvals.deciders(workers.registry, contracts.resources)
     engine = build_engine(settings, core_db, addresses.database_url, core_trail, metrics.tasks)
@@ -275,9 +274,9 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     health = Health(version=__version__, metrics=metrics, breakers=breakers.states)
     keys = [*(issuer.jwks()["keys"] if issuer else ()), calls.cards.signer.public_key()]
     site = Site(health, metrics, Shown(keys, _openapi, workers.profile.profile), ready=lambda: application.ready)
-    guard = _guard(authenticator, admission, watch, stopping := asyncio.Event())
+    guard = _guard(authenticator, admission, observers, stopping := asyncio.Event())
     mcp = build_mcp(settings, gate, tasks, tools, authority, keyring, ecosystem, limiter)
-    webhooks = WebhookDoor(contracts.signatures.receivers, watch.security)
+    webhooks = WebhookDoor(contracts.signatures.receivers, observers.security)
     doors = Doors(rest=RestDoor(gate, BINDINGS), a2a=A2ADoor(calls), mcp=mcp, webhooks=webhooks, site=site)
     application = Application(
         asgi=guard(doors, replace(_edge_rules(settings), resources={MCP_PATH: mcp.resource})),
@@ -287,7 +286,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
         limiter=limiter,
         sealer=sealer,
         health=health,
-        tracer=watch.tracer,
+        tracer=observers.tracer,
         tasks=tasks,
         push=push,
         mcp=mcp,
@@ -301,18 +300,23 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     return _with_checks(application)
 
 
+def _observers(settings: Settings, metrics: Metrics) -> Observers:
+    tracer = open_tracer(settings.otlp_endpoint or "", version=__version__)
+    return Observers(metrics, SecurityEvents(metrics), tracer)
+
+
 def _gate(
     handlers: Handlers,
     dbs: tuple[Database, Database],
     admission: Admission,
     authority: Authority,
     trail: AuditTrail,
-    watch: Watch,
+    observers: Observers,
 ) -> Gate:
     db, core_db = dbs
     keys, core_keys = IdempotencyKeys(db), IdempotencyKeys(core_db, scope=lambda _: Scope())
     guards = Guards(admission=admission, authority=authority, keys=keys, core_keys=core_keys, trail=trail)
-    return Gate(handlers, guards, watch, db, core_db=core_db)
+    return Gate(handlers, guards, observers, db, core_db=core_db)
 
 
 def _openapi() -> dict[str, Any]:
@@ -330,15 +334,15 @@ def _trail(db: Database, keyring: Keyring, sealer: Sealer) -> AuditTrail:
 
 
 def _guard(
-    authenticator: Authenticator, admission: Admission, watch: Watch, stopping: asyncio.Event
+    authenticator: Authenticator, admission: Admission, observers: Observers, stopping: asyncio.Event
 ) -> Callable[[AsgiApp, EdgeRules], Edge]:
     return partial(
         Edge,
         authenticator=authenticator,
         admission=admission,
-        metrics=watch.metrics,
-        security=watch.security,
-        tracer=watch.tracer,
+        metrics=observers.metrics,
+        security=observers.security,
+        tracer=observers.tracer,
         stopping=stopping,
     )
 
