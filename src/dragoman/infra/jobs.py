@@ -19,9 +19,9 @@ from dragoman.infra.telemetry.job_metrics import JobMetrics
 
 _LOG = structlog.get_logger(__name__)
 _FIRST_BACKOFF_S: Final = 0.5
-# Short enough for the whole process to be back at work a few seconds after a database is.
+# Short enough for the process to work again a few seconds after the database is back.
 _LONGEST_BACKOFF_S: Final = 5.0
-# What repeats rarely may also wait longer after failures.
+# A job with a long period may also wait longer after failures.
 _LONGEST_RARE_BACKOFF_S: Final = 60.0
 _STEADY_S: Final = 5.0
 # The longest wait after so many failures in a row of a job with this period.
@@ -30,7 +30,7 @@ Backoff = Callable[[int, float | None], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What a process does in the background.
+    """Work that a process does in the background.
 
     With `every_s`, `work` is one round: it runs at once, then again after that time or as soon as `wake` is set. Rounds
     never overlap; a round that leaves something to do sets `wake` itself. After a wake-up the job waits `gather_s`,
@@ -50,7 +50,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """How a job is doing; `failures` counts those since it last succeeded, and `reason` is safe to show anyone."""
+    """The state of a job; `failures` counts those since it last succeeded, and `reason` may be shown to anyone."""
 
     name: str
     status: Literal["running", "failing", "stopped"]
@@ -142,7 +142,7 @@ class _Runner:
                 self._job.wake.clear()
             if await self._round():
                 self._succeeded()
-                await self._rest()
+                await self._wait_for_next_round()
             else:
                 # Jitter: processes that failed together do not all come back together. A wake-up does not shorten the
                 # wait, or a busy process would not back off at all.
@@ -150,8 +150,8 @@ class _Runner:
                 await asyncio.sleep(jittered(longest_s))
 
     async def _round(self) -> bool:
-        """Run the work once, and say whether it succeeded; work that should last never does by ending."""
-        # A task of its own: whatever cancels the work does not cancel the job.
+        """Run the work once; return whether it succeeded. Work that should last has failed when it ends."""
+        # A task of its own: cancelling the work does not cancel the job.
         work = asyncio.create_task(self._work(), name=f"work of job {self._job.name}")
         try:
             if self._job.every_s is None:
@@ -166,7 +166,7 @@ class _Runner:
         if work.cancelled():
             self._failed("cancelled", "its work was cancelled from elsewhere", None)
         elif (error := work.exception()) is not None:
-            self._failed(_named(error), _said(error), error)
+            self._failed(_public_reason(error), _message(error), error)
         elif self._job.every_s is None:
             self._failed("ended", "its work ended by itself", None)
         else:
@@ -176,7 +176,7 @@ class _Runner:
     async def _work(self) -> None:
         await self._job.work()
 
-    async def _rest(self) -> None:
+    async def _wait_for_next_round(self) -> None:
         if self._job.wake is None:
             await asyncio.sleep(self._job.every_s or 0.0)
             return
@@ -199,21 +199,21 @@ class _Runner:
         self._metrics.failed(self._job.name)
         repeated = reason == self._reason
         self._reason = reason
-        known = {"job": self._job.name, "reason": message, "failures": self._failures}
+        fields = {"job": self._job.name, "reason": message, "failures": self._failures}
         if repeated:
-            # Once with all there is to know; then less and less often, while it stays the same.
+            # The first failure is logged in full; repetitions of the same reason less and less often.
             if self._failures & (self._failures - 1) == 0:
-                _LOG.warning("job.failed", **known)
+                _LOG.warning("job.failed", **fields)
         elif error is None or isinstance(error, DragomanError):
-            _LOG.warning("job.failed", **known)
+            _LOG.warning("job.failed", **fields)
         else:
-            _LOG.error("job.failed", **known, exc_info=error)
+            _LOG.error("job.failed", **fields, exc_info=error)
 
 
-def _named(error: BaseException) -> str:
-    """What anyone may be told of an error: its code, or its type; never what it says."""
+def _public_reason(error: BaseException) -> str:
+    """Return what may be shown to anyone: the code or the type of an error, and never its message."""
     return error.code if isinstance(error, DragomanError) else type(error).__name__
 
 
-def _said(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     return error.message if isinstance(error, DragomanError) else type(error).__name__
