@@ -41,7 +41,7 @@ from dragoman.infra.embedded.shared import SharedServices
 from dragoman.infra.telemetry import LogOutput, route_logs
 from dragoman.infra.telemetry.files import AppendFile
 
-# A test of limits sets its own; all others must not run into one.
+# A test of limits sets its own; other tests must not reach them.
 DEFAULTS: Final = {
     "DRAGOMAN_PORT": "0",
     "DRAGOMAN_LIMITS__IP_PER_MIN": "1000000",
@@ -56,7 +56,7 @@ _NUMBERS = count(1)
 
 
 class RunningServer:
-    """A server that answers on `url`, and what a test wants to know of it."""
+    """A server that answers on `url`, with its settings, its logs, and clients for it."""
 
     def __init__(self, settings: Settings, addresses: Addresses) -> None:
         self.settings = settings
@@ -71,19 +71,19 @@ class RunningServer:
         self._thread = threading.Thread(target=self._main, name="dragoman", daemon=True)
 
     def start(self) -> None:
-        """Start it and wait until it answers."""
+        """Start the server and wait until it answers."""
         self._thread.start()
         self.url = self._ready.result(_START_S)
 
     def stop(self) -> None:
-        """End it, as SIGTERM ends a process; return when everything that it started has ended."""
+        """Stop the server, as SIGTERM stops a process; return when everything that it started has ended."""
         if self._stop is not None:
             loop, event = self._stop
             loop.call_soon_threadsafe(event.set)
         self._thread.join()
 
     def client(self, token: str | None = None, **options: Any) -> httpx.Client:
-        """A client with a bearer token, or without credentials."""
+        """Return a client with a bearer token, or without credentials."""
         headers = {"authorization": f"Bearer {token}"} if token else {}
         return httpx.Client(base_url=self.url, headers=headers, timeout=30, **options)
 
@@ -96,20 +96,20 @@ class RunningServer:
         scopes: list[str] | None = None,
         ttl_s: int | None = None,
     ) -> str:
-        """A token as `dragoman token` makes it."""
+        """Return a token as `dragoman token` makes it."""
         issuer = Issuer(Keyring.open(self.settings.secrets_path).issuer, audience=self.settings.audience, ttl_s=3600)
         return issuer.mint(Grant(tenant, user, [role], scopes), ttl_s=ttl_s)
 
     def admin(self, tenant: str = "demo") -> httpx.Client:
-        """A client that may do everything."""
+        """Return a client with the role `super_admin`."""
         return self.client(self.token(role="super_admin", tenant=tenant))
 
     def log_lines(self) -> list[dict[str, Any]]:
-        """Everything that it has logged so far."""
+        """Return everything that the server has logged so far."""
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
     def security_events(self) -> list[dict[str, Any]]:
-        """Everything in its security stream."""
+        """Return everything in the security log of the server."""
         return [json.loads(line) for line in self.settings.security_log_path.read_text().splitlines()]
 
     def _main(self) -> None:
@@ -156,25 +156,25 @@ class RunningServer:
 
 @contextmanager
 def running(environment: Mapping[str, str] | None = None) -> Generator[RunningServer]:
-    """A server with these settings, named as in the environment; its limits are out of the way unless they are set.
+    """Run a server with these settings, named as in the environment; rate limits are high unless they are set.
 
-    With DRAGOMAN_DATABASE_URL it stands on that database, as it is; else on a new one. The same holds for Valkey.
+    With DRAGOMAN_DATABASE_URL the server uses that database as it is, else a new one. The same holds for Valkey.
 
     Raises:
         ConfigError: a setting is wrong.
         EmbeddedError: PostgreSQL or Valkey cannot run here.
     """
     with ExitStack() as stack:
-        given = DEFAULTS | dict(environment or {})
-        if "DRAGOMAN_DATA_DIR" not in given:
-            given["DRAGOMAN_DATA_DIR"] = str(stack.enter_context(_home()) / "d")
-        if "DRAGOMAN_DATABASE_URL" not in given:
-            given |= stack.enter_context(own_database())
-        if "DRAGOMAN_REDIS_URL" not in given:
-            given["DRAGOMAN_REDIS_URL"] = own_redis_url()
-        settings = load_settings(given)
+        variables = DEFAULTS | dict(environment or {})
+        if "DRAGOMAN_DATA_DIR" not in variables:
+            variables["DRAGOMAN_DATA_DIR"] = str(stack.enter_context(_home()) / "d")
+        if "DRAGOMAN_DATABASE_URL" not in variables:
+            variables |= stack.enter_context(own_database())
+        if "DRAGOMAN_REDIS_URL" not in variables:
+            variables["DRAGOMAN_REDIS_URL"] = own_redis_url()
+        settings = load_settings(variables)
         settings.data_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
-        server = RunningServer(settings, Addresses(given["DRAGOMAN_DATABASE_URL"], given["DRAGOMAN_REDIS_URL"]))
+        server = RunningServer(settings, Addresses(variables["DRAGOMAN_DATABASE_URL"], variables["DRAGOMAN_REDIS_URL"]))
         try:
             server.start()
             yield server
@@ -184,48 +184,52 @@ def running(environment: Mapping[str, str] | None = None) -> Generator[RunningSe
 
 @contextmanager
 def _home() -> Generator[Path]:
-    """A directory that the embedded servers' user can enter, removed afterwards."""
-    made = Path(tempfile.mkdtemp(prefix="dgt-", dir="/tmp"))
-    made.chmod(0o755)
+    """Make a directory that the user of the embedded servers can enter; remove it afterwards."""
+    directory = Path(tempfile.mkdtemp(prefix="dgt-", dir="/tmp"))
+    directory.chmod(0o755)
     try:
-        yield made
+        yield directory
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 @contextmanager
 def own_database() -> Generator[dict[str, str]]:
-    """The addresses, as settings, of a new migrated database and of an unused Valkey database; dropped afterwards."""
-    made = make_database()
+    """Create a migrated database; yield the settings for it and an unused Valkey database, and drop it afterwards."""
+    addresses = make_database()
     try:
-        yield made
+        yield addresses
     finally:
         _execute(
-            _DATABASE.sub("/postgres?", made["DRAGOMAN_DATABASE_URL"]), f"DROP DATABASE {_name(made)} WITH (FORCE)"
+            _DATABASE.sub("/postgres?", addresses["DRAGOMAN_DATABASE_URL"]),
+            f"DROP DATABASE {_name(addresses)} WITH (FORCE)",
         )
 
 
 def make_database() -> dict[str, str]:
-    """The same, for a server that may be started again on it; it goes with the test run."""
+    """Create a migrated database; return the settings for it and an unused Valkey database.
+
+    It lasts until the test run ends, so a server may be stopped and started again on it.
+    """
     services = shared_services()
-    made = {
+    addresses = {
         "DRAGOMAN_DATABASE_URL": _DATABASE.sub(f"/test_{uuid4().hex[:16]}?", services.database_url),
         "DRAGOMAN_REDIS_URL": own_redis_url(),
     }
     cluster = _DATABASE.sub("/postgres?", services.database_url)
     template = _name({"DRAGOMAN_DATABASE_URL": services.database_url})
-    _execute(cluster, f"CREATE DATABASE {_name(made)} TEMPLATE {template}")
-    return made
+    _execute(cluster, f"CREATE DATABASE {_name(addresses)} TEMPLATE {template}")
+    return addresses
 
 
 def _name(addresses: Mapping[str, str]) -> str:
-    found = _DATABASE.search(addresses["DRAGOMAN_DATABASE_URL"])
-    return found[0][1:-1] if found else ""
+    match = _DATABASE.search(addresses["DRAGOMAN_DATABASE_URL"])
+    return match[0][1:-1] if match else ""
 
 
 @cache
 def shared_services() -> SharedServices:
-    """PostgreSQL and Valkey for this process, and for the other workers of the same run of pytest-xdist."""
+    """Return PostgreSQL and Valkey, shared with the other workers of the same run of pytest-xdist."""
     run_id = read_environment().get("PYTEST_XDIST_TESTRUNUID") or f"{os.getpid()}-{uuid4().hex}"
     digest = hashlib.sha256(run_id.encode()).hexdigest()[:12]
     membership = SharedServices.join(Path(f"/tmp/dgt-shared-{digest}"))  # noqa: S108 - as above
@@ -234,7 +238,7 @@ def shared_services() -> SharedServices:
 
 
 def own_redis_url() -> str:
-    """The address of a Valkey database that no other server of this run has."""
+    """Return the address of a Valkey database that no other server of this run uses."""
     # The workers of pytest-xdist are called gw0, gw1, ...
     worker = int(read_environment().get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     return f"{shared_services().redis_url}?db={worker * 512 + next(_NUMBERS) % 512}"
