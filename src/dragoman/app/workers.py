@@ -18,12 +18,12 @@ from dragoman.infra.outbound import Allowed, Guard
 from dragoman.operations import Handlers
 from dragoman.services.workers import operations
 from dragoman.services.workers.operations_profile import SHOW_PROFILE
-from dragoman.services.workers.permissions import Allowances
-from dragoman.services.workers.profile import Endpoint, ProfileBook
+from dragoman.services.workers.permissions import CapabilityPermissions
+from dragoman.services.workers.profile import Endpoint, ProfileService
 from dragoman.services.workers.protocol import Worker
 from dragoman.services.workers.registry import CapabilityRegistry
 from dragoman.services.workers.remote import RemoteWorkers
-from dragoman.services.workers.service import WorkerRoster
+from dragoman.services.workers.service import WorkerService
 from dragoman.services.workers.store import WorkerStore
 
 # More than kit takes of an answer: it says by itself that one is too large.
@@ -32,10 +32,10 @@ _LARGEST_ANSWER_BYTES: Final = 5 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class WorkersCore:
-    """Who performs what, and what of it anybody may know."""
+    """The registry of workers, and the public profile of this server."""
 
     registry: CapabilityRegistry
-    profile: ProfileBook
+    profile: ProfileService
 
 
 def build_workers(
@@ -46,22 +46,22 @@ def build_workers(
     own: Sequence[Worker],
     grpc_port: int | None,
 ) -> WorkersCore:
-    """The registry and the profile, with their operations bound: our own workers, and those that the settings name."""
+    """Build the registry and the profile of our own workers and those in the settings, and bind their operations."""
     built_in = [*own, *load_workers(settings.tasks.workers)]
     store, guard = WorkerStore(db), Guard(Allowed.of(settings.outbound.allow), most_bytes=_LARGEST_ANSWER_BYTES)
     inputs = {capability.action: capability.input for worker in built_in for capability in worker.capabilities}
     remote = RemoteWorkers(guard, vault, own_input=inputs.get)
     registry = CapabilityRegistry(store, built_in, open_remote=remote.open)
-    roster = WorkerRoster(store, registry, guard=guard, vault=vault, after_commit=db.after_commit, new_id=new_id)
-    allowances = Allowances(store, registry, after_commit=db.after_commit)
-    handlers.add(operations.REGISTER_WORKER, roster.register, prepare=roster.check_new)
-    handlers.add(operations.LIST_WORKERS, roster.list)
-    handlers.add(operations.UPDATE_WORKER, roster.update, prepare=roster.check_change)
-    handlers.add(operations.REMOVE_WORKER, roster.remove)
-    handlers.add(operations.LIST_CAPABILITIES, allowances.list)
-    handlers.add(operations.ALLOW_CAPABILITY, allowances.allow)
-    handlers.add(operations.DENY_CAPABILITY, allowances.deny)
-    profile = ProfileBook(
+    service = WorkerService(store, registry, guard=guard, vault=vault, after_commit=db.after_commit, new_id=new_id)
+    permissions = CapabilityPermissions(store, registry, after_commit=db.after_commit)
+    handlers.add(operations.REGISTER_WORKER, service.register, prepare=service.check_new)
+    handlers.add(operations.LIST_WORKERS, service.list)
+    handlers.add(operations.UPDATE_WORKER, service.update, prepare=service.check_change)
+    handlers.add(operations.REMOVE_WORKER, service.remove)
+    handlers.add(operations.LIST_CAPABILITIES, permissions.list)
+    handlers.add(operations.ALLOW_CAPABILITY, permissions.allow)
+    handlers.add(operations.DENY_CAPABILITY, permissions.deny)
+    profile = ProfileService(
         built_in, endpoints=partial(_endpoints, grpc_port), here=lambda: _found_at(settings, current_request())
     )
     handlers.add(SHOW_PROFILE, profile.show)

@@ -14,7 +14,7 @@ from dragoman.doors.rest.openapi import build_openapi
 from dragoman.doors.rest.site import SITE_PATHS, Shown, Site
 from dragoman.infra.edge import AsgiScope, Receive, Send
 from dragoman.infra.telemetry import Health, Metrics
-from dragoman.services.workers.profile import ProfileBook
+from dragoman.services.workers.profile import ProfileService
 
 pytestmark = [pytest.mark.req("GW-405"), pytest.mark.anyio]
 DOCUMENT = build_openapi(BINDINGS, version="1.2.3", site=SITE_PATHS)
@@ -30,7 +30,7 @@ class World:
         self.health = Health(version="1.2.3", metrics=self.metrics, reuse_s=0)
         self.ready = True
         self.routes: list[str] = []
-        profiles = ProfileBook((), endpoints=lambda _: (), here=lambda: "")
+        profiles = ProfileService((), endpoints=lambda _: (), here=lambda: "")
         shown = Shown(KEYS["keys"], lambda: DOCUMENT, profiles.profile)
         self.site = Site(self.health, self.metrics, shown, ready=lambda: self.ready)
 

@@ -9,7 +9,7 @@ OURS, PARTNER, RIVAL = hand("signature", SEND), hand("a2a:partner", SEND), hand(
 def performer(*rules: Rule, remote: bool = True, enabled: bool = True) -> str | None:
     table = tabulate([OURS], [(PARTNER, enabled), (RIVAL, True)] if remote else [], rules)
     route = table.routes.get(SEND)
-    assert [offer.worker.name for offer in table.offers if offer.performs] == ([route.worker.name] if route else [])
+    assert [entry.worker.name for entry in table.entries if entry.performs] == ([route.worker.name] if route else [])
     return route.worker.name if route else None
 
 

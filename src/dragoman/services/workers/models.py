@@ -1,4 +1,4 @@
-"""Workers and what they may do, as they are registered, allowed and shown."""
+"""The models of workers and capabilities: registration, permission and views."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -16,21 +16,21 @@ from dragoman.text import Text
 _LARGEST_SCHEMA = 20_000
 Action = Annotated[str, Field(pattern=ACTION, max_length=200, examples=["signature.send"])]
 WorkerName = Annotated[str, Field(min_length=1, max_length=80, examples=["a2a:partner"])]
-Reason = Annotated[Text, Field(max_length=500, description="Why; it is kept with the decision.")]
+Reason = Annotated[Text, Field(max_length=500, description="Why it was decided; stored with the decision.")]
 Url = Annotated[str, Field(min_length=8, max_length=2000, examples=["https://agent.example.com"])]
-# A credential travels in a header, so it has no line breaks and no other letters than a header has.
+# A credential is sent in a header, so it has only characters that a header can carry.
 Credential = Annotated[SecretStr, Field(min_length=1, max_length=4000)]
 Header = Annotated[
     str,
     Field(
         pattern=r"^[A-Za-z0-9-]{1,64}$",
-        description="The header that carries the credential; in `Authorization` it is a bearer token.",
+        description="The header that carries the credential; `Authorization` carries it as a bearer token.",
     ),
 ]
 
 
 class WorkerKind(StrEnum):
-    """Where a worker is: in this server, or behind one of the protocols."""
+    """Where a worker runs: in this server, or behind one of the protocols."""
 
     BUILT_IN = "built_in"
     A2A = "a2a"
@@ -38,7 +38,7 @@ class WorkerKind(StrEnum):
 
 
 class RemoteKind(StrEnum):
-    """What a remote worker speaks."""
+    """The protocol of a remote worker."""
 
     A2A = "a2a"
     MCP = "mcp"
@@ -53,51 +53,56 @@ def _small_and_sound(schema: dict[str, Any] | None) -> dict[str, Any] | None:
     return schema
 
 
-def _by_name(given: Any) -> Any:
-    """An action may be given by its name alone."""
-    return {"action": given} if isinstance(given, str) else given
+def _by_name(action: Any) -> Any:
+    """Accept the name of an action in place of an object."""
+    return {"action": action} if isinstance(action, str) else action
 
 
 class RemoteAction(Input):
-    """An action that a remote worker performs, and what it takes."""
+    """An action that a remote worker performs, with its input and its limits."""
 
     action: Action
     summary: Text = Field("", max_length=500)
     version: str = Field("1", pattern=r"^[0-9A-Za-z][0-9A-Za-z.+-]{0,29}$")
     sensitive: bool = Field(
-        default=False, description="Needs policies and approvals; what is sensitive in this server always does."
+        default=False,
+        description="Requires policies and approvals. An action that is sensitive in this server always does.",
     )
-    timeout_s: float = Field(60, ge=1, le=3600, description="An attempt that lasts longer has failed.")
-    at_once: int = Field(10, ge=1, le=1000, description="How many may run at once in one process.")
+    timeout_s: float = Field(60, ge=1, le=3600, description="An attempt that lasts longer fails.")
+    at_once: int = Field(10, ge=1, le=1000, description="How many attempts may run at once in one process.")
     input_schema: Annotated[dict[str, Any] | None, AfterValidator(_small_and_sound)] = Field(
-        None, description="A JSON schema without references and patterns, which the worker checks itself."
+        None, description="A JSON schema of the input, without references and patterns; the worker checks those itself."
     )
 
 
 Actions = Annotated[list[Annotated[RemoteAction, BeforeValidator(_by_name)]], Field(min_length=1, max_length=100)]
 
 
-def _plain_credential(given: SecretStr | None) -> SecretStr | None:
-    if given is not None and not (given.get_secret_value().isascii() and given.get_secret_value().isprintable()):
-        raise ValueError("must be printable ASCII")
-    return given
+def _plain_credential(credential: SecretStr | None) -> SecretStr | None:
+    if credential is not None:
+        text = credential.get_secret_value()
+        if not (text.isascii() and text.isprintable()):
+            raise ValueError("must be printable ASCII")
+    return credential
 
 
 def _each_once(actions: list[RemoteAction] | None) -> list[RemoteAction] | None:
-    names = [one.action for one in actions or ()]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"must name each action once: {', '.join(twice)}")
+    names = [action.action for action in actions or ()]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"must name each action once: {', '.join(repeated)}")
     return actions
 
 
 class RegisterWorker(Input):
-    """A worker outside, and what it can do; what it may do is said by `capability.allow`."""
+    """Register a remote worker and the actions it declares; `capability.allow` permits them."""
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$", description="Its kind is put in front: a2a:partner.")
+    name: str = Field(
+        pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$", description="Without its kind, which is put in front: `a2a:partner`."
+    )
     kind: RemoteKind
-    url: Url = Field(description="Of an A2A agent the card or its host, of an MCP server the endpoint.")
+    url: Url = Field(description="The card or the host of an A2A agent, or the endpoint of an MCP server.")
     actions: Actions
-    credential: Credential | None = Field(None, description="Kept sealed, and never shown again.")
+    credential: Credential | None = Field(None, description="Stored encrypted, and never shown again.")
     header: Header = "Authorization"
     enabled: bool = True
 
@@ -106,34 +111,34 @@ class RegisterWorker(Input):
 
 
 class UpdateWorker(Input):
-    """What is not given stays as it is."""
+    """Change a worker; fields that are left out stay as they are."""
 
     worker: WorkerName
-    url: Url | None = Field(None, description="On another host it needs its credential again.")
+    url: Url | None = Field(None, description="A new host requires the credential again.")
     actions: Actions | None = None
     credential: Credential | None = None
     header: Header | None = None
-    enabled: bool | None = Field(None, description="A worker that is not enabled is given nothing.")
-    expected_version: int | None = Field(None, description="Refuse unless this is the present version.")
+    enabled: bool | None = Field(None, description="A worker that is not enabled gets no tasks.")
+    expected_version: int | None = Field(None, description="Refuse the change unless this is the current version.")
 
     _credential = field_validator("credential")(_plain_credential)
     _actions = field_validator("actions")(_each_once)
 
 
 class WorkerRef(Input):
-    """One worker."""
+    """Names one worker."""
 
     worker: WorkerName
 
 
 class ListWorkers(Input):
-    """Which workers to list."""
+    """Filters the list of workers."""
 
     kind: WorkerKind | None = None
 
 
 class ActionView(Output):
-    """What a worker declares."""
+    """An action that a worker declares."""
 
     action: str
     summary: str
@@ -144,9 +149,9 @@ class ActionView(Output):
 
 
 class WorkerView(Output):
-    """A worker as its tenant sees it; a credential is there or not, and is never shown."""
+    """A worker as its tenant sees it; `has_credential` stands for the credential, which is never shown."""
 
-    id: UUID | None = Field(default=None, description="None of a worker that is part of the server.")
+    id: UUID | None = Field(default=None, description="Null for a worker that is part of the server.")
     name: str
     kind: WorkerKind
     url: str | None = None
@@ -160,41 +165,45 @@ class WorkerView(Output):
 
 
 class AllowCapability(Input):
-    """Let a worker perform an action."""
+    """Allow a worker to perform an action."""
 
     action: Action
     worker: WorkerName
-    prefer: bool = Field(default=False, description="Give it the action even where others may perform it too.")
+    prefer: bool = Field(default=False, description="Give the action to this worker even if others may perform it.")
     reason: Reason | None = None
 
 
 class DenyCapability(Input):
-    """Let a worker perform an action no more."""
+    """Deny an action to a worker."""
 
     action: Action
-    worker: WorkerName | None = Field(default=None, description="All that perform it today when none is named.")
+    worker: WorkerName | None = Field(
+        default=None, description="All workers that declare the action now, if none is named."
+    )
     reason: Reason | None = None
 
 
 class ListCapabilities(Input):
-    """Which capabilities to list."""
+    """Filters the list of capabilities."""
 
     action: Action | None = None
-    allowed: bool | None = Field(default=None, description="Only those that are allowed, or that are not.")
+    allowed: bool | None = Field(
+        default=None, description="Only capabilities that are allowed, or only those that are not."
+    )
 
 
 class CapabilityView(Output):
-    """One action of one worker: what it takes, and whether this tenant lets it."""
+    """One action of one worker: its input, its limits, and whether the tenant allows it."""
 
     action: str
     worker: str
     summary: str
     version: str
-    required: bool = Field(description="Part of the core of the contracts profile.")
-    sensitive: bool = Field(description="Needs policies and approvals.")
+    required: bool = Field(description="Whether it is part of the core of the contracts profile.")
+    sensitive: bool = Field(description="Whether it requires policies and approvals.")
     allowed: bool
     preferred: bool
-    performs: bool = Field(description="Whether a task for the action goes to this worker.")
+    performs: bool = Field(description="Whether the next task for the action goes to this worker.")
     timeout_s: float
     at_once: int
     input_schema: dict[str, Any]
@@ -204,8 +213,8 @@ class CapabilityView(Output):
 
 
 class CapabilityDecision(Output):
-    """How an action stands after a decision: all that declare it."""
+    """An action after a decision, with all workers that declare it."""
 
     action: str
-    performed_by: str | None = Field(description="Who is given the next task; nobody when none is allowed.")
+    performed_by: str | None = Field(description="The worker that gets the next task; null when none is allowed.")
     capabilities: list[CapabilityView]

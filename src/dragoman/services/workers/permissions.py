@@ -1,4 +1,4 @@
-"""Which worker may perform which action: decided by the tenant, one action of one worker at a time."""
+"""Capability permissions: which worker may perform which action for a tenant."""
 
 from collections.abc import Sequence
 
@@ -8,59 +8,59 @@ from dragoman.operations import Page
 from dragoman.services.tasks.actions.errors import CapabilityNotFound, NotDeclared, WorkerNotFound
 from dragoman.services.workers import models as m
 from dragoman.services.workers.registry import CapabilityRegistry
-from dragoman.services.workers.routing import Offer, Table
+from dragoman.services.workers.routing import Table, WorkerCapability
 from dragoman.services.workers.schemas import schema_of
 from dragoman.services.workers.service import AfterCommit
 from dragoman.services.workers.store import Rule, WorkerStore
 
 
-class Allowances:
-    """Shows and changes what the workers of a tenant may do."""
+class CapabilityPermissions:
+    """Lists, allows and denies the capabilities of a tenant's workers."""
 
     def __init__(self, store: WorkerStore, registry: CapabilityRegistry, *, after_commit: AfterCommit) -> None:
         self._store = store
         self._registry = registry
         self._after_commit = after_commit
 
-    async def list(self, caller: Caller, wanted: m.ListCapabilities) -> Page[m.CapabilityView]:
-        """Every action of every worker, by action; the one that performs it first."""
-        shown = _views(await self._registry.table(caller), wanted.action)
-        return Page(items=[one for one in shown if wanted.allowed in (None, one.allowed)])
+    async def list(self, caller: Caller, query: m.ListCapabilities) -> Page[m.CapabilityView]:
+        """List every action of every worker, by action; the worker that performs it comes first."""
+        views = _views(await self._registry.table(caller), query.action)
+        return Page(items=[view for view in views if query.allowed in (None, view.allowed)])
 
-    async def allow(self, caller: Caller, given: m.AllowCapability) -> m.CapabilityDecision:
-        """Let a worker perform an action; who is preferred takes that from whoever was.
+    async def allow(self, caller: Caller, request: m.AllowCapability) -> m.CapabilityDecision:
+        """Allow a worker to perform an action; a preferred worker replaces the one that was preferred before.
 
         Raises:
             WorkerNotFound: the tenant has no such worker.
-            NotDeclared: it does not perform the action.
+            NotDeclared: the worker does not declare the action.
         """
-        await self._declared(caller, given.action, given.worker)
+        await self._check_declared(caller, request.action, request.worker)
         rule = Rule(
-            given.action, given.worker, allowed=True, preferred=given.prefer, reason=given.reason,
+            request.action, request.worker, allowed=True, preferred=request.prefer, reason=request.reason,
             decided_by=caller.subject,
         )  # fmt: skip
-        return await self._decide(caller, given.action, [rule])
+        return await self._decide(caller, request.action, [rule])
 
-    async def deny(self, caller: Caller, given: m.DenyCapability) -> m.CapabilityDecision:
-        """Let a worker perform an action no more; without a worker, all that perform it today.
+    async def deny(self, caller: Caller, request: m.DenyCapability) -> m.CapabilityDecision:
+        """Deny an action to a worker; without a worker, to all that declare it now.
 
         Raises:
             WorkerNotFound: the tenant has no such worker.
-            NotDeclared: it does not perform the action.
-            CapabilityNotFound: nobody does.
+            NotDeclared: the worker does not declare the action.
+            CapabilityNotFound: no worker declares the action.
         """
-        if given.worker is not None:
-            await self._declared(caller, given.action, given.worker)
+        if request.worker is not None:
+            await self._check_declared(caller, request.action, request.worker)
         table = await self._registry.table(caller)
-        names = [offer.worker.name for offer in table.offers if offer.capability.action == given.action]
+        names = [entry.worker.name for entry in table.entries if entry.capability.action == request.action]
         if not names:
-            raise CapabilityNotFound(given.action)
+            raise CapabilityNotFound(request.action)
         rules = [
-            Rule(given.action, name, allowed=False, reason=given.reason, decided_by=caller.subject)
+            Rule(request.action, name, allowed=False, reason=request.reason, decided_by=caller.subject)
             for name in names
-            if given.worker in (None, name)
+            if request.worker in (None, name)
         ]
-        return await self._decide(caller, given.action, rules)
+        return await self._decide(caller, request.action, rules)
 
     async def _decide(self, caller: Caller, action: str, rules: Sequence[Rule]) -> m.CapabilityDecision:
         await self._store.decide(scope_of(caller), rules)
@@ -72,37 +72,35 @@ class Allowances:
         views = _views(await self._registry.read(caller), action)
         return m.CapabilityDecision(
             action=action,
-            performed_by=next((one.worker for one in views if one.performs), None),
+            performed_by=next((view.worker for view in views if view.performs), None),
             capabilities=views,
         )
 
-    async def _declared(self, caller: Caller, action: str, worker: str) -> None:
-        offers = (await self._registry.table(caller)).offers
-        if any(offer.worker.name == worker and offer.capability.action == action for offer in offers):
-            return
-        # A worker may be registered and declare nothing of what was asked.
-        if not any(offer.worker.name == worker for offer in offers):
+    async def _check_declared(self, caller: Caller, action: str, worker: str) -> None:
+        entries = [entry for entry in (await self._registry.table(caller)).entries if entry.worker.name == worker]
+        if not entries:
             raise WorkerNotFound(worker)
-        raise NotDeclared(worker, action)
+        if all(entry.capability.action != action for entry in entries):
+            raise NotDeclared(worker, action)
 
 
 def _views(table: Table, action: str | None) -> list[m.CapabilityView]:
-    offers = [offer for offer in table.offers if action in (None, offer.capability.action)]
-    return [_view(one) for one in sorted(offers, key=lambda one: (one.capability.action, not one.performs))]
+    entries = [entry for entry in table.entries if action in (None, entry.capability.action)]
+    return [_view(entry) for entry in sorted(entries, key=lambda entry: (entry.capability.action, not entry.performs))]
 
 
-def _view(offer: Offer) -> m.CapabilityView:
-    capability, rule = offer.capability, offer.rule
+def _view(entry: WorkerCapability) -> m.CapabilityView:
+    capability, rule = entry.capability, entry.rule
     return m.CapabilityView(
         action=capability.action,
-        worker=offer.worker.name,
+        worker=entry.worker.name,
         summary=capability.summary,
         version=capability.version,
         required=capability.required,
         sensitive=capability.sensitive,
-        allowed=offer.allowed,
-        preferred=offer.preferred,
-        performs=offer.performs,
+        allowed=entry.allowed,
+        preferred=entry.preferred,
+        performs=entry.performs,
         timeout_s=capability.timeout_s,
         at_once=capability.at_once,
         input_schema=schema_of(capability.input),

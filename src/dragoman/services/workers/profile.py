@@ -1,4 +1,4 @@
-"""The contracts profile: what can be delegated here, written from what is registered, so that it cannot lie."""
+"""The contracts profile: the actions that can be delegated to this server, generated from its workers."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -15,7 +15,7 @@ from dragoman.services.workers.schemas import schema_of
 
 Json = dict[str, Any]
 PROFILE_VERSIONS: Final = ("1.0",)
-# What the versions of a profile are called as extensions of A2A; the number is that of the major version.
+# The A2A extension of a version of the profile; its number is the major version.
 PROFILE_FAMILY: Final = "urn:dragoman:contracts-profile:"
 PROFILE_EXTENSION: Final = f"{PROFILE_FAMILY}1"
 PROFILE_PATH: Final = "/.well-known/contracts-profile.json"
@@ -24,29 +24,31 @@ PROFILE_HEADER: Final = b"contracts-profile-version"
 _SHOWS: Final = {
     EvidenceKind.DOCUMENT: "A document as it was made or used.",
     EvidenceKind.SIGNATURE: "A signature, or the signed document.",
-    EvidenceKind.APPROVAL: "A decision of somebody who had to approve.",
+    EvidenceKind.APPROVAL: "The decision of an approver.",
     EvidenceKind.AUDIT: "A record of the audit chain.",
-    EvidenceKind.CITATION: "What a judgment rests on.",
+    EvidenceKind.CITATION: "A source that a judgment relies on.",
 }
 
 
 class ProfileVersionUnsupported(DragomanError):
-    """A version of the contracts profile that is not spoken here; the details name those that are."""
+    """This version of the contracts profile is not supported; the details name those that are."""
 
     kind, code = Kind.INVALID, "PROFILE_VERSION_UNSUPPORTED"
 
-    def __init__(self, wanted: str) -> None:
+    def __init__(self, version: str) -> None:
         super().__init__(
-            f"the contracts profile {wanted[:50]!r} is not supported; use {' or '.join(PROFILE_VERSIONS)}",
-            wanted=wanted[:50],
+            f"the contracts profile {version[:50]!r} is not supported; use {' or '.join(PROFILE_VERSIONS)}",
+            wanted=version[:50],
             supported=list(PROFILE_VERSIONS),
         )
 
 
 class ShowProfile(Input):
-    """Which version of the profile is wanted."""
+    """Names the version of the profile to show."""
 
-    version: str | None = Field(None, max_length=50, description="The newest when none is named; `1` is any 1.x.")
+    version: str | None = Field(
+        None, max_length=50, description="The newest version if none is named; `1` is the newest 1.x."
+    )
 
 
 class ProfileAction(Output):
@@ -55,14 +57,16 @@ class ProfileAction(Output):
     action: str
     version: str
     summary: str
-    required: bool = Field(description="Of the core of the profile; else an optional extension.")
-    sensitive: bool = Field(description="Needs the governance mode `approved`.")
+    required: bool = Field(
+        description="Whether it is part of the core of the profile; else it is an optional extension."
+    )
+    sensitive: bool = Field(description="Whether it requires the governance mode `approved`.")
     timeout_s: float
     input_schema: Json
 
 
 class GovernanceMode(Output):
-    """How an action is governed, and which actions are."""
+    """A way in which actions are governed, and the actions that are."""
 
     mode: str
     description: str
@@ -71,7 +75,7 @@ class GovernanceMode(Output):
 
 
 class EvidenceSemantics(Output):
-    """What evidence there is for what was done, and how it is checked."""
+    """The kinds of evidence of performed actions, and how to check them."""
 
     kinds: dict[str, str]
     fields: dict[str, str]
@@ -79,7 +83,7 @@ class EvidenceSemantics(Output):
 
 
 class Endpoint(Output):
-    """Where tasks are delegated to."""
+    """An address that takes delegated tasks."""
 
     protocol: str
     binding: str
@@ -88,7 +92,7 @@ class Endpoint(Output):
 
 
 class ContractsProfile(Output):
-    """What can be delegated here, and under which rules."""
+    """The actions that can be delegated to this server, and the rules for them."""
 
     profile: str
     profile_version: str
@@ -107,60 +111,60 @@ class ContractsProfile(Output):
 Endpoints = Callable[[str], Sequence[Endpoint]]
 
 
-def negotiate_profile(wanted: str | None) -> str:
-    """The version to speak: the one that was named, the newest of a major version, or the newest.
+def negotiate_profile(requested: str | None) -> str:
+    """Return the version to use: the one that was named, the newest of a major version, or the newest.
 
     Raises:
-        ProfileVersionUnsupported: it is not spoken here.
+        ProfileVersionUnsupported: no supported version fits.
     """
-    asked = (wanted or "").strip()
+    requested = (requested or "").strip()
     for version in reversed(PROFILE_VERSIONS):
-        if not asked or asked in (version, version.partition(".")[0]):
+        if not requested or requested in (version, version.partition(".")[0]):
             return version
-    raise ProfileVersionUnsupported(asked)
+    raise ProfileVersionUnsupported(requested)
 
 
 def check_stated_profile() -> None:
-    """Hold the version that the request at hand states, if it does, against what is spoken here.
+    """Check the version in the headers of the current request, if it has one.
 
     Raises:
-        ProfileVersionUnsupported: it is not spoken here.
+        ProfileVersionUnsupported: the version is not supported.
     """
     if (request := current_request()) is not None:
         negotiate_profile(request.headers.get(PROFILE_HEADER))
 
 
-class ProfileBook:
-    """Shows the profile of this server: what its own workers declare. What a tenant may is in `capability.list`."""
+class ProfileService:
+    """Shows the profile of this server, which its own workers declare; `capability.list` has that of a tenant."""
 
     def __init__(self, built_in: Sequence[Worker], *, endpoints: Endpoints, here: Callable[[], str]) -> None:
-        found = {one.action: one for worker in reversed(built_in) for one in worker.capabilities}
-        self._capabilities = [found[action] for action in sorted(found)]
+        by_action = {each.action: each for worker in reversed(built_in) for each in worker.capabilities}
+        self._capabilities = [by_action[action] for action in sorted(by_action)]
         self._endpoints = endpoints
         self._here = here
 
-    async def show(self, caller: Caller, wanted: ShowProfile) -> ContractsProfile:
-        """The profile, with the addresses under which the caller found this server.
+    async def show(self, caller: Caller, query: ShowProfile) -> ContractsProfile:
+        """Return the profile, with the addresses under which the caller reached this server.
 
         Raises:
-            ProfileVersionUnsupported: the version is not spoken here.
+            ProfileVersionUnsupported: the version is not supported.
         """
         del caller
         check_stated_profile()
-        return self.profile(wanted.version, self._here())
+        return self.profile(query.version, self._here())
 
-    def profile(self, wanted: str | None, base_url: str) -> ContractsProfile:
-        """The same for anybody.
+    def profile(self, requested: str | None, base_url: str) -> ContractsProfile:
+        """Return the profile with addresses below `base_url`; it needs no caller.
 
         Raises:
-            ProfileVersionUnsupported: the version is not spoken here.
+            ProfileVersionUnsupported: the version is not supported.
         """
-        version = negotiate_profile(wanted)
+        version = negotiate_profile(requested)
         return ContractsProfile(
             profile=PROFILE_EXTENSION,
             profile_version=version,
             supported_versions=list(PROFILE_VERSIONS),
-            actions=[_action(one) for one in self._capabilities],
+            actions=[_action(capability) for capability in self._capabilities],
             governance_modes=_modes(self._capabilities),
             evidence=_EVIDENCE,
             endpoints=list(self._endpoints(base_url)),
@@ -177,15 +181,15 @@ class ProfileBook:
         )
 
 
-def _action(one: Capability) -> ProfileAction:
+def _action(capability: Capability) -> ProfileAction:
     return ProfileAction(
-        action=one.action,
-        version=one.version,
-        summary=one.summary,
-        required=one.required,
-        sensitive=one.sensitive,
-        timeout_s=one.timeout_s,
-        input_schema=schema_of(one.input),
+        action=capability.action,
+        version=capability.version,
+        summary=capability.summary,
+        required=capability.required,
+        sensitive=capability.sensitive,
+        timeout_s=capability.timeout_s,
+        input_schema=schema_of(capability.input),
     )
 
 
@@ -193,22 +197,22 @@ def _modes(capabilities: Sequence[Capability]) -> list[GovernanceMode]:
     return [
         GovernanceMode(
             mode="checked",
-            description="Held against the policies in force at submission and again at execution; the stricter wins.",
+            description="Checked against the policies in force at submission and at execution; the stricter applies.",
             needs=[],
-            actions=[one.action for one in capabilities if not one.sensitive],
+            actions=[each.action for each in capabilities if not each.sensitive],
         ),
         GovernanceMode(
             mode="approved",
-            description="The same, and only under policies and approvals that the envelope names. Approvals are bound "
-            "to exactly what was shown, used once, expire, and are stale when the target or a policy moves.",
+            description="As `checked`, and only under policies and approvals that the envelope names. An approval is "
+            "bound to exactly what was shown, is used once, expires, and is stale when the target or a policy changes.",
             needs=["governance.policy_refs", "governance.approval_refs"],
-            actions=[one.action for one in capabilities if one.sensitive],
+            actions=[each.action for each in capabilities if each.sensitive],
         ),
         GovernanceMode(
             mode="dry_run",
-            description="request.dry_run goes through every guard and changes nothing.",
+            description="With request.dry_run the task passes every guard and changes nothing.",
             needs=[],
-            actions=[one.action for one in capabilities],
+            actions=[each.action for each in capabilities],
         ),
     ]
 

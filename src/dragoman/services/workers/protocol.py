@@ -1,4 +1,4 @@
-"""What a worker can do, what it is given, and what it gives back."""
+"""The protocol of workers: capabilities, assignments and results."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +19,9 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """One action that a worker performs, and what it takes.
+    """One action that a worker performs, with its input and its limits.
 
-    A `sensitive` action needs policies and approvals. `required` actions are the core of the contracts profile, the
+    A `sensitive` action requires policies and approvals. `required` actions are the core of the contracts profile, the
     others its optional extensions. An attempt that lasts longer than `timeout_s` is stopped and counts as failed;
     at most `at_once` run in one process.
     """
@@ -37,7 +37,7 @@ class Capability:
 
 
 class EvidenceKind(StrEnum):
-    """What a piece of evidence shows."""
+    """The kind of a piece of evidence."""
 
     DOCUMENT = "document"
     SIGNATURE = "signature"
@@ -48,7 +48,7 @@ class EvidenceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Something that shows afterwards what was done; `sha256` is of what stands at `uri`."""
+    """Proof of what was done; `sha256` is that of the bytes at `uri`."""
 
     kind: EvidenceKind
     sha256: str
@@ -58,13 +58,13 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Performed:
-    """What came of an action."""
+    """The result of an action."""
 
     output: Json
     evidence: tuple[Evidence, ...] = ()
 
 
-def _goes_on() -> bool:
+def _not_cancelled() -> bool:
     return False
 
 
@@ -72,11 +72,10 @@ def _goes_on() -> bool:
 class Assignment:
     """One attempt at one task, for one worker.
 
-    `caller` is who submitted it, as they were then; `input` is what the capability's model made of the envelope's.
-    `task_id` is the canonical task, whichever run this is. Words on how far it is go through `report_progress`.
-    A worker that needs to know something raises `InputNeeded`: the task parks, and is tried again with all that was
-    said in `answers`, oldest first. `cancelled` tells, when the work is stopped, whether somebody cancelled the task or
-    merely this attempt ends.
+    `caller` is the caller that submitted the task; `input` is the input of the envelope, read by the model of the
+    capability. `task_id` is the canonical task, the same for all runs. Report progress with `report_progress`. A worker
+    that needs an answer raises `InputNeeded`: the task waits, and is tried again with all `answers`, oldest first. When
+    the work is stopped, `cancelled` returns whether the task was cancelled, or only this attempt ends.
     """
 
     caller: Caller
@@ -87,27 +86,27 @@ class Assignment:
     effects: "Effects"
     governance: Json = field(default_factory=dict[str, Any])
     answers: tuple[Json, ...] = ()
-    cancelled: Callable[[], bool] = _goes_on
+    cancelled: Callable[[], bool] = _not_cancelled
 
 
 class Worker(Protocol):
-    """Performs actions. It may be tried again after any crash, so what it does outside goes through the effects."""
+    """Performs actions. A task may be tried again after a crash, so side effects go through `assignment.effects`."""
 
     @property
     def name(self) -> str:
-        """As it stands in the history: `signature`, `a2a:partner`."""
+        """The name in the history of a task: `signature`, `a2a:partner`."""
         ...
 
     @property
     def capabilities(self) -> Sequence[Capability]:
-        """What it declares."""
+        """The actions that the worker declares."""
         ...
 
     async def perform(self, assignment: Assignment) -> Performed:
-        """Do it.
+        """Perform the action and return its result.
 
         Raises:
-            InputNeeded: it cannot go on without an answer; it is called again with the answers so far.
-            DragomanError: it could not be done; `retryable` says whether it is worth another attempt.
+            InputNeeded: the worker needs an answer; it is called again with all answers so far.
+            DragomanError: the action failed; `retryable` says whether another attempt may succeed.
         """
         ...

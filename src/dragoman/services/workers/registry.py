@@ -1,4 +1,4 @@
-"""Which worker performs an action for a tenant: remembered, since every task asks."""
+"""The registry: which worker performs an action for a tenant, cached, since every task needs it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,25 +13,25 @@ from dragoman.services.workers.protocol import Worker
 from dragoman.services.workers.routing import Table, tabulate
 from dragoman.services.workers.store import Registration, WorkerStore
 
-# A decision made in another process is seen here after so long.
+# A decision that another process made is seen here after this time at the latest.
 _FRESH_S: Final = 1.0
-# While one asks whether a table is still true, others use it, unless it is older than this.
+# While one request checks the version of a table, others use the table, unless it is older than this.
 _OLD_S: Final = 5.0
-_MOST_KEPT: Final = 10_000
+_MOST_CACHED: Final = 10_000
 OpenRemote = Callable[[UUID, Registration], Worker]
 
 
 @dataclass(slots=True)
-class _Known:
+class _Cached:
     table: Table
     version: int
     checked_at: float
 
 
 class CapabilityRegistry:
-    """Finds routes in memory; at most once a second a tenant's version is asked for.
+    """Finds routes in memory; the version of a tenant's table is read at most once a second.
 
-    A change through this process is seen at once. `open_remote` makes the worker of a registration.
+    A change made by this process is seen at once. `open_remote` opens the worker of a registration.
     """
 
     def __init__(
@@ -46,54 +46,55 @@ class CapabilityRegistry:
         self.built_in = tuple(built_in)
         self._open_remote = open_remote
         self._clock = clock
-        self._untouched = tabulate(self.built_in, (), ())
-        self._known: dict[UUID, _Known] = {}
+        self._default = tabulate(self.built_in, (), ())
+        self._cache: dict[UUID, _Cached] = {}
         self._checking: set[UUID] = set()
         self._changes = 0
 
     async def find(self, caller: Caller, action: str) -> Route | None:
-        """The worker that is allowed to, or None: nobody can, or nobody may."""
+        """Return the worker that performs the action; None when no worker is allowed to."""
         return (await self.table(caller)).routes.get(action)
 
     async def table(self, caller: Caller) -> Table:
-        """All that there is for a tenant, and how it stands."""
-        known = self._known.get(caller.tenant)
-        if known is not None:
-            age_s = self._clock() - known.checked_at
+        """Return the table of the caller's tenant."""
+        cached = self._cache.get(caller.tenant)
+        if cached is not None:
+            age_s = self._clock() - cached.checked_at
             if age_s < _FRESH_S or (age_s < _OLD_S and caller.tenant in self._checking):
-                return known.table
+                return cached.table
         self._checking.add(caller.tenant)
         try:
-            return await self._refresh(scope_of(caller), caller.tenant, known)
+            return await self._refresh(scope_of(caller), caller.tenant, cached)
         finally:
             self._checking.discard(caller.tenant)
 
     async def read(self, caller: Caller) -> Table:
-        """The same as it stands in the open transaction; it is not remembered."""
+        """Read the table in the open transaction, and do not cache it."""
         return await self._read(scope_of(caller), caller.tenant)
 
     def forget(self, tenant: UUID) -> None:
-        """Something was changed: ask again."""
+        """Drop the cached table of a tenant, after a change."""
         self._changes += 1
-        self._known.pop(tenant, None)
+        self._cache.pop(tenant, None)
 
-    async def _refresh(self, scope: Scope, tenant: UUID, known: _Known | None) -> Table:
+    async def _refresh(self, scope: Scope, tenant: UUID, cached: _Cached | None) -> Table:
         began_at, changes = self._clock(), self._changes
-        # Before all else: what is changed from here on is newer than what is remembered.
+        # Read first: every change from here on has a newer version than the one that is cached.
         version = await self._store.find_version(scope)
-        if known is not None and known.version == version:
-            known.checked_at = began_at
-            return known.table
-        table = await self._read(scope, tenant) if version else self._untouched
+        if cached is not None and cached.version == version:
+            cached.checked_at = began_at
+            return cached.table
+        table = await self._read(scope, tenant) if version else self._default
         if changes == self._changes:
-            self._keep(tenant, _Known(table, version, began_at))
+            self._remember(tenant, _Cached(table, version, began_at))
         return table
 
     async def _read(self, scope: Scope, tenant: UUID) -> Table:
-        remote = [(self._open_remote(tenant, one), one.enabled) for one in await self._store.list_workers(scope)]
+        registrations = await self._store.list_workers(scope)
+        remote = [(self._open_remote(tenant, worker), worker.enabled) for worker in registrations]
         return tabulate(self.built_in, remote, await self._store.list_rules(scope))
 
-    def _keep(self, tenant: UUID, known: _Known) -> None:
-        if tenant not in self._known and len(self._known) >= _MOST_KEPT:
-            self._known.pop(next(iter(self._known)))
-        self._known[tenant] = known
+    def _remember(self, tenant: UUID, cached: _Cached) -> None:
+        if tenant not in self._cache and len(self._cache) >= _MOST_CACHED:
+            self._cache.pop(next(iter(self._cache)))
+        self._cache[tenant] = cached

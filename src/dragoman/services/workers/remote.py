@@ -1,4 +1,4 @@
-"""Workers outside: from what a tenant registered to something that performs."""
+"""Remote workers: opens the worker of a registration."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
 
 
 class RemoteWorkers:
-    """Opens workers. A credential is unsealed for each piece of work and kept nowhere."""
+    """Opens remote workers. A credential is unsealed for each attempt, and not stored."""
 
     def __init__(self, guard: Guard, vault: Vault, *, own_input: Callable[[str], "type[Input] | None"]) -> None:
         self._guard = guard
         self._vault = vault
         self._own_input = own_input
 
-    def open(self, tenant: UUID, registered: Registration) -> Worker:
-        """The worker that a tenant registered."""
+    def open(self, tenant: UUID, registration: Registration) -> Worker:
+        """Return the worker that a tenant registration."""
 
         def headers() -> dict[str, str]:
-            if registered.secret is None:
+            if registration.secret is None:
                 return {}
-            credential = self._vault.open(registered.secret, place=registered.place(tenant)).decode()
-            bearer = registered.header.lower() == "authorization"
-            return {registered.header: f"Bearer {credential}" if bearer else credential}
+            credential = self._vault.open(registration.secret, place=registration.place(tenant)).decode()
+            bearer = registration.header.lower() == "authorization"
+            return {registration.header: f"Bearer {credential}" if bearer else credential}
 
-        capabilities = tuple(self._capability(one) for one in registered.actions)
-        kind = A2aWorker if registered.kind == RemoteKind.A2A else McpWorker
-        return kind(registered.name, capabilities, url=registered.url, headers=headers, guard=self._guard)
+        capabilities = tuple(self._capability(action) for action in registration.actions)
+        kind = A2aWorker if registration.kind == RemoteKind.A2A else McpWorker
+        return kind(registration.name, capabilities, url=registration.url, headers=headers, guard=self._guard)
 
     def _capability(self, declared: dict[str, Any]) -> Capability:
-        """As it was declared; an action of ours takes what it takes here, unless the worker says otherwise."""
+        """Return the declared capability; without a schema, an action of this server has the input that it has here."""
         schema = declared.get("input_schema")
         own = self._own_input(declared["action"]) if schema is None else None
         return Capability(

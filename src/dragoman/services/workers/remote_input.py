@@ -13,36 +13,36 @@ from dragoman.operations import Input
 Json = dict[str, Any]
 # A reference can make a small schema an endless one, and a pattern can keep a process busy for ever.
 _REFUSED: Final = frozenset({"$ref", "$dynamicRef", "$recursiveRef", "pattern", "patternProperties", "uniqueItems"})
-# Below these stand names of the writer's own.
+# The keys below these are names, not keywords.
 _NAMES: Final = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
-_MOST_COMPLAINTS: Final = 20
+_MOST_ERRORS: Final = 20
 
 
 class OpenInput(Input):
-    """Whatever the worker takes: it checks it itself."""
+    """Any input: the worker checks it itself."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
 
 def check_schema(schema: Json) -> None:
-    """Refuse what is no JSON schema, and what could not be checked in bounded time.
+    """Check that a document is a JSON schema, and one that can be checked in bounded time.
 
     Raises:
-        ValueError: it is refused.
+        ValueError: it is not.
         ExtraMissing: this server cannot read JSON schemas.
     """
-    found = sorted(_REFUSED.intersection(_keywords(schema)))
-    if found:
-        raise ValueError(f"must do without {', '.join(found)}, which the worker checks itself")
+    refused = sorted(_REFUSED.intersection(_keywords(schema)))
+    if refused:
+        raise ValueError(f"must not use {', '.join(refused)}: leave these checks to the worker")
     validator = _validator()
-    if (wrong := next(validator(validator.META_SCHEMA).iter_errors(schema), None)) is not None:
-        raise ValueError(f"must be a JSON schema: {_told(wrong)}")
+    if (error := next(validator(validator.META_SCHEMA).iter_errors(schema), None)) is not None:
+        raise ValueError(f"must be a JSON schema: {_message(error)}")
     if schema.get("type", "object") != "object":
         raise ValueError("must be the schema of an object")
 
 
 def input_of(schema: Json | None) -> type[Input]:
-    """A model that takes what the schema allows; without one, anything.
+    """Return a model that accepts what the schema allows; without a schema, anything.
 
     Raises:
         ExtraMissing: this server cannot read JSON schemas.
@@ -52,14 +52,14 @@ def input_of(schema: Json | None) -> type[Input]:
     validator = _validator()(schema)
 
     class RemoteInput(OpenInput):
-        """What the worker says that it takes."""
+        """Input that fits the schema of the worker."""
 
         @model_validator(mode="before")
         @classmethod
-        def _fits(cls, given: Any) -> Any:
-            if said := [_told(error) for error in islice(validator.iter_errors(given), _MOST_COMPLAINTS)]:
-                raise ValueError("; ".join(said))
-            return given
+        def _fits(cls, value: Any) -> Any:
+            if errors := [_message(error) for error in islice(validator.iter_errors(value), _MOST_ERRORS)]:
+                raise ValueError("; ".join(errors))
+            return value
 
         @classmethod
         def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> Json:
@@ -72,16 +72,16 @@ def input_of(schema: Json | None) -> type[Input]:
 def _keywords(schema: Json) -> Iterator[str]:
     waiting: list[tuple[Any, bool]] = [(schema, True)]
     while waiting:
-        one, speaks = waiting.pop()
-        if isinstance(one, dict):
-            held = cast("Json", one)
-            yield from held if speaks else ()
-            waiting += [(inner, not speaks or name not in _NAMES) for name, inner in held.items()]
-        elif isinstance(one, list):
-            waiting += [(inner, True) for inner in cast("list[Any]", one)]
+        value, has_keywords = waiting.pop()
+        if isinstance(value, dict):
+            fields = cast("Json", value)
+            yield from fields if has_keywords else ()
+            waiting += [(inner, not has_keywords or name not in _NAMES) for name, inner in fields.items()]
+        elif isinstance(value, list):
+            waiting += [(inner, True) for inner in cast("list[Any]", value)]
 
 
-def _told(error: Any) -> str:
+def _message(error: Any) -> str:
     return f"{'.'.join(map(str, error.absolute_path)) or 'input'}: {error.message[:200]}"
 
 

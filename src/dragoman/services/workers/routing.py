@@ -1,4 +1,4 @@
-"""Who performs what for a tenant: pure, from what there is and what was decided."""
+"""Routing: which worker performs an action for a tenant, computed from declared capabilities and rules."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,8 +9,8 @@ from dragoman.services.workers.store import Rule
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """One action of one worker, and how it stands; `performs` when the next task for the action goes there."""
+class WorkerCapability:
+    """One action of one worker for a tenant; `performs` when the next task for the action goes to this worker."""
 
     worker: Worker
     capability: Capability
@@ -22,49 +22,49 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """All offers of a tenant, and the one of each action that is taken."""
+    """All capabilities for a tenant, and the route of each action."""
 
-    offers: tuple[Offer, ...]
+    entries: tuple[WorkerCapability, ...]
     routes: Mapping[str, Route]
 
 
 def tabulate(built_in: Sequence[Worker], remote: Sequence[tuple[Worker, bool]], rules: Iterable[Rule]) -> Table:
-    """Put it together. The remote workers come with whether they are enabled.
+    """Return the table of a tenant; each remote worker comes with whether it is enabled.
 
-    What is part of the server may be done unless it was denied; what is not may be done only if it was allowed. Among
-    several that may, the preferred one performs; else one that is part of the server; else the first by name.
+    A worker of this server may perform its actions unless they were denied, a remote worker only those that were
+    allowed. Among several allowed workers the preferred one performs; else one of this server; else the first by name.
     """
-    decided = {(rule.action, rule.worker): rule for rule in rules}
+    decisions = {(rule.action, rule.worker): rule for rule in rules}
     own = {capability.action: capability for worker in built_in for capability in worker.capabilities}
-    offers = [
-        _offer(worker, capability, decided, by_default=True)
+    entries = [
+        _entry(worker, capability, decisions, by_default=True)
         for worker in built_in
         for capability in worker.capabilities
     ]
-    for worker, enabled in sorted(remote, key=lambda one: one[0].name):
+    for worker, enabled in sorted(remote, key=lambda pair: pair[0].name):
         for capability in worker.capabilities:
-            offer = _offer(worker, _as_strict(capability, own.get(capability.action)), decided, by_default=False)
-            offers.append(replace(offer, allowed=offer.allowed and enabled))
-    chosen: dict[str, Offer] = {}
-    for offer in offers:
-        held = chosen.get(offer.capability.action)
-        if offer.allowed and (held is None or (offer.preferred and not held.preferred)):
-            chosen[offer.capability.action] = offer
-    shown = tuple(replace(offer, performs=chosen.get(offer.capability.action) is offer) for offer in offers)
-    return Table(shown, {action: Route(offer.worker, offer.capability) for action, offer in chosen.items()})
+            entry = _entry(worker, _as_strict(capability, own.get(capability.action)), decisions, by_default=False)
+            entries.append(replace(entry, allowed=entry.allowed and enabled))
+    chosen: dict[str, WorkerCapability] = {}
+    for entry in entries:
+        best = chosen.get(entry.capability.action)
+        if entry.allowed and (best is None or (entry.preferred and not best.preferred)):
+            chosen[entry.capability.action] = entry
+    routed = tuple(replace(entry, performs=chosen.get(entry.capability.action) is entry) for entry in entries)
+    return Table(routed, {action: Route(entry.worker, entry.capability) for action, entry in chosen.items()})
 
 
-def _offer(
-    worker: Worker, capability: Capability, decided: Mapping[tuple[str, str], Rule], *, by_default: bool
-) -> Offer:
-    rule = decided.get((capability.action, worker.name))
+def _entry(
+    worker: Worker, capability: Capability, decisions: Mapping[tuple[str, str], Rule], *, by_default: bool
+) -> WorkerCapability:
+    rule = decisions.get((capability.action, worker.name))
     if rule is None:
-        return Offer(worker, capability, by_default)
-    return Offer(worker, capability, rule.allowed, rule.preferred, rule=rule)
+        return WorkerCapability(worker, capability, by_default)
+    return WorkerCapability(worker, capability, rule.allowed, rule.preferred, rule=rule)
 
 
 def _as_strict(declared: Capability, own: Capability | None) -> Capability:
-    """What a remote worker says of an action of ours: it cannot make it less sensitive than it is here."""
+    """Return the capability at least as sensitive as the same action is in this server."""
     if own is None:
         return declared
     return replace(declared, sensitive=declared.sensitive or own.sensitive, required=own.required)

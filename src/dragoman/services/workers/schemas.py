@@ -1,4 +1,4 @@
-"""What an action takes, for those who have to give it."""
+"""JSON schemas of the inputs of actions."""
 
 from functools import lru_cache
 from typing import Any
@@ -8,5 +8,5 @@ from pydantic import BaseModel
 
 @lru_cache(maxsize=1000)
 def schema_of(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of a model; made once for as long as it is asked for."""
+    """Return the JSON schema of a model; cached."""
     return model.model_json_schema()

@@ -1,4 +1,4 @@
-"""Workers that tenants register: added, changed, removed, and shown beside those of the server."""
+"""The workers of a tenant: register, list, change and remove them."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -23,8 +23,8 @@ MOST_WORKERS: Final = 100
 AfterCommit = Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
 
 
-class WorkerRoster:
-    """Keeps the remote workers of tenants."""
+class WorkerService:
+    """Registers, lists, changes and removes the remote workers of tenants."""
 
     def __init__(
         self,
@@ -44,32 +44,32 @@ class WorkerRoster:
         self._new_id = new_id
 
     async def check_new(self, caller: Caller, new: m.RegisterWorker) -> m.RegisterWorker:
-        """Refuse an address before anything is written.
+        """Check the address before anything is written.
 
         Raises:
-            OutboundRefused: it must not be reached.
+            OutboundRefused: requests to the address are not permitted.
         """
         del caller
         await self._guard.check(new.url)
         return new
 
     async def register(self, caller: Caller, new: m.RegisterWorker) -> m.WorkerView:
-        """Add a worker. It performs nothing until an action of it is allowed.
+        """Add a worker. It gets no task until one of its actions is allowed.
 
         Raises:
             WorkerExists: the name is taken.
-            TooManyWorkers: there are enough.
+            TooManyWorkers: the tenant has reached the limit.
         """
         worker_id, now = self._new_id(), datetime.now(UTC)
         name = f"{new.kind.value}:{new.name}"
-        added = Registration(
+        registration = Registration(
             id=worker_id,
             name=name,
             kind=new.kind.value,
             url=new.url,
             header=new.header,
             secret=self._seal(caller, worker_id, new.credential.get_secret_value()) if new.credential else None,
-            actions=[one.model_dump(mode="json") for one in new.actions],
+            actions=[action.model_dump(mode="json") for action in new.actions],
             enabled=new.enabled,
             version=1,
             created_by=caller.subject,
@@ -77,7 +77,7 @@ class WorkerRoster:
             updated_at=now,
         )
         try:
-            stored = await self._store.add(scope_of(caller), added, most=MOST_WORKERS)
+            stored = await self._store.add(scope_of(caller), registration, most=MOST_WORKERS)
         except UniqueViolated:
             raise WorkerExists(name) from None
         if stored is None:
@@ -85,54 +85,56 @@ class WorkerRoster:
         await self._changed(caller)
         return _view(stored)
 
-    async def list(self, caller: Caller, wanted: m.ListWorkers) -> Page[m.WorkerView]:
-        """Those of the server, then those of the tenant by name."""
-        shown = [_own_view(worker) for worker in self._registry.built_in]
-        shown += [_view(one) for one in await self._store.list_workers(scope_of(caller))]
-        return Page(items=[one for one in shown if wanted.kind in (None, one.kind)])
+    async def list(self, caller: Caller, query: m.ListWorkers) -> Page[m.WorkerView]:
+        """List the workers of this server, then those of the tenant by name."""
+        views = [_own_view(worker) for worker in self._registry.built_in]
+        views += [_view(registration) for registration in await self._store.list_workers(scope_of(caller))]
+        return Page(items=[view for view in views if query.kind in (None, view.kind)])
 
-    async def check_change(self, caller: Caller, given: m.UpdateWorker) -> m.UpdateWorker:
-        """Refuse an address before anything is written.
+    async def check_change(self, caller: Caller, change: m.UpdateWorker) -> m.UpdateWorker:
+        """Check the address before anything is written.
 
         Raises:
-            OutboundRefused: it must not be reached.
+            OutboundRefused: requests to the address are not permitted.
         """
         del caller
-        if given.url is not None:
-            await self._guard.check(given.url)
-        return given
+        if change.url is not None:
+            await self._guard.check(change.url)
+        return change
 
-    async def update(self, caller: Caller, given: m.UpdateWorker) -> m.WorkerView:
-        """Change a worker; what runs goes on as it began.
+    async def update(self, caller: Caller, change: m.UpdateWorker) -> m.WorkerView:
+        """Change a worker; attempts that run already go on unchanged.
 
         Raises:
             WorkerNotFound: the tenant has no such worker.
-            InvalidInput: the address is on another host, and the credential was not given again.
-            Stale: it was changed since the caller read it.
+            InvalidInput: the address is on another host, and the credential was not sent again.
+            Stale: the worker was changed since the caller read it.
         """
-        old = await self._get(caller, given.worker)
-        if given.expected_version not in (None, old.version):
-            raise Stale("worker", expected=given.expected_version or 0, current=old.version)
-        fresh = replace(
+        old = await self._get(caller, change.worker)
+        if change.expected_version not in (None, old.version):
+            raise Stale("worker", expected=change.expected_version or 0, current=old.version)
+        updated = replace(
             old,
-            url=given.url or old.url,
-            header=given.header or old.header,
-            actions=old.actions if given.actions is None else [one.model_dump(mode="json") for one in given.actions],
-            enabled=old.enabled if given.enabled is None else given.enabled,
+            url=change.url or old.url,
+            header=change.header or old.header,
+            actions=old.actions
+            if change.actions is None
+            else [action.model_dump(mode="json") for action in change.actions],
+            enabled=old.enabled if change.enabled is None else change.enabled,
         )
-        if given.credential is not None:
-            fresh = replace(fresh, secret=self._seal(caller, old.id, given.credential.get_secret_value()))
-        elif old.secret is not None and _origin(fresh.url) != _origin(old.url):
-            # Whoever may change the address must not thereby have the secret sent to themselves.
-            raise InvalidInput.of("credential", "must be given again when the worker moves to another host")
-        stored = await self._store.change(scope_of(caller), fresh)
+        if change.credential is not None:
+            updated = replace(updated, secret=self._seal(caller, old.id, change.credential.get_secret_value()))
+        elif old.secret is not None and _origin(updated.url) != _origin(old.url):
+            # Otherwise changing the address would send the stored secret to a host of the caller's choice.
+            raise InvalidInput.of("credential", "is required again when the worker moves to another host")
+        stored = await self._store.change(scope_of(caller), updated)
         if stored is None:
             raise Stale("worker", expected=old.version, current=old.version + 1)
         await self._changed(caller)
         return _view(stored)
 
     async def remove(self, caller: Caller, ref: m.WorkerRef) -> m.WorkerView:
-        """Forget a worker, its credential and all that was decided about it.
+        """Remove a worker, its credential and every decision about its capabilities.
 
         Raises:
             WorkerNotFound: the tenant has no such worker.
@@ -144,9 +146,9 @@ class WorkerRoster:
         return _view(removed)
 
     async def _get(self, caller: Caller, name: str) -> Registration:
-        for one in await self._store.list_workers(scope_of(caller)):
-            if one.name == name:
-                return one
+        for registration in await self._store.list_workers(scope_of(caller)):
+            if registration.name == name:
+                return registration
         raise WorkerNotFound(name)
 
     def _seal(self, caller: Caller, worker_id: UUID, credential: str) -> bytes:
@@ -164,22 +166,22 @@ def _origin(url: str) -> tuple[str, str]:
     return parts.scheme, parts.netloc
 
 
-def _view(stored: Registration) -> m.WorkerView:
+def _view(registration: Registration) -> m.WorkerView:
     return m.WorkerView(
-        id=stored.id,
-        name=stored.name,
-        kind=m.WorkerKind(stored.kind),
-        url=stored.url,
-        enabled=stored.enabled,
-        has_credential=stored.secret is not None,
-        actions=[m.ActionView.model_validate(one) for one in stored.actions],
-        version=stored.version,
-        created_by=stored.created_by,
-        created_at=stored.created_at,
-        updated_at=stored.updated_at,
+        id=registration.id,
+        name=registration.name,
+        kind=m.WorkerKind(registration.kind),
+        url=registration.url,
+        enabled=registration.enabled,
+        has_credential=registration.secret is not None,
+        actions=[m.ActionView.model_validate(action) for action in registration.actions],
+        version=registration.version,
+        created_by=registration.created_by,
+        created_at=registration.created_at,
+        updated_at=registration.updated_at,
     )
 
 
 def _own_view(worker: Worker) -> m.WorkerView:
-    actions = [m.ActionView.model_validate(one, from_attributes=True) for one in worker.capabilities]
+    actions = [m.ActionView.model_validate(capability, from_attributes=True) for capability in worker.capabilities]
     return m.WorkerView(name=worker.name, kind=m.WorkerKind.BUILT_IN, actions=actions)

@@ -1,4 +1,4 @@
-"""The SQL of workers and of what they may do. Every change moves the version of the tenant's registry."""
+"""The SQL of workers and their rules. Every change increments the version of the tenant's registry."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ UPDATE worker_rules SET preferred = false WHERE tenant_id = $1 AND action = $2 A
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A remote worker as it is stored; `secret` opens only for its place."""
+    """A remote worker as it is stored; `secret` is sealed for `place`."""
 
     id: UUID
     name: str
@@ -57,13 +57,13 @@ class Registration:
     updated_at: datetime
 
     def place(self, tenant: UUID) -> str:
-        """What its secret is sealed for."""
+        """Return the place that the secret is sealed for."""
         return place_of(tenant, self.id)
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a tenant decided about one action of one worker."""
+    """A tenant's decision about one action of one worker."""
 
     action: str
     worker: str
@@ -75,37 +75,37 @@ class Rule:
 
 
 def place_of(tenant: UUID, worker_id: UUID) -> str:
-    """The one worker that a secret is for."""
+    """Return the place that the secret of a worker is sealed for."""
     return f"worker/{tenant}/{worker_id}"
 
 
 class WorkerStore:
-    """Workers and rules of a tenant."""
+    """Stores the workers and rules of tenants."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     async def find_version(self, scope: Scope) -> int:
-        """How often something was changed."""
+        """Return the version of the tenant's registry; 0 when nothing was ever changed."""
         row = await self._db.find(scope, FIND_VERSION, scope.tenant)
         return row["version"] if row else 0
 
     async def list_workers(self, scope: Scope) -> list[Registration]:
-        """All, by name."""
+        """List the workers of a tenant by name."""
         return [Registration(*row) for row in await self._db.fetch(scope, LIST_WORKERS, scope.tenant)]
 
     async def list_rules(self, scope: Scope) -> list[Rule]:
-        """All decisions."""
+        """List the decisions of a tenant."""
         return [Rule(*row) for row in await self._db.fetch(scope, LIST_RULES, scope.tenant)]
 
     async def add(self, scope: Scope, new: Registration, *, most: int) -> Registration | None:
-        """Add a worker; None when there are too many.
+        """Add a worker; return None when the tenant has `most` workers already.
 
         Raises:
             UniqueViolated: the name is taken.
         """
         async with self._db.unit(scope):
-            # First, so that two who add at once count each other.
+            # First: the row lock makes concurrent additions count each other.
             await self._db.execute(scope, MOVE_VERSION, scope.tenant)
             row = await self._db.find(
                 scope, ADD_WORKER, scope.tenant, new.id, new.name, new.kind, new.url, new.header, new.secret,
@@ -114,7 +114,7 @@ class WorkerStore:
         return Registration(*row) if row else None
 
     async def change(self, scope: Scope, worker: Registration) -> Registration | None:
-        """Write a worker over the version that was read; None when that is gone."""
+        """Replace the version of a worker that was read; return None when it was changed or removed since."""
         async with self._db.unit(scope):
             await self._db.execute(scope, MOVE_VERSION, scope.tenant)
             row = await self._db.find(
@@ -124,7 +124,7 @@ class WorkerStore:
         return Registration(*row) if row else None
 
     async def remove(self, scope: Scope, name: str) -> Registration | None:
-        """Forget a worker and all that was decided about it; None when there is none."""
+        """Remove a worker and every decision about it; return None when it does not exist."""
         async with self._db.unit(scope):
             await self._db.execute(scope, MOVE_VERSION, scope.tenant)
             row = await self._db.find(scope, REMOVE_WORKER, scope.tenant, name)
@@ -132,7 +132,7 @@ class WorkerStore:
         return Registration(*row) if row else None
 
     async def decide(self, scope: Scope, rules: Sequence[Rule]) -> None:
-        """Write decisions over earlier ones; who is preferred takes that from all others."""
+        """Store decisions in place of earlier ones; a preferred worker replaces the one that was preferred before."""
         async with self._db.unit(scope):
             await self._db.execute(scope, MOVE_VERSION, scope.tenant)
             for rule in rules:
