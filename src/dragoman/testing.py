@@ -48,6 +48,8 @@ DEFAULTS: Final = {
     "DRAGOMAN_LIMITS__USER_PER_MIN": "1000000",
     "DRAGOMAN_LIMITS__TENANT_PER_MIN": "1000000",
     "DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "1000000",
+    # A machine that is busy with tests may keep Valkey waiting for longer than a server of production would.
+    "DRAGOMAN_LIMITS__VALKEY_TIMEOUT_S": "30",
 }
 _START_S: Final = 60
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}

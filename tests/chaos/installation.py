@@ -29,6 +29,8 @@ _QUICK = {
     # A worker takes over turns as well, so it needs the agent, too.
     "DRAGOMAN_AGENT": "tests.chaos.agent:agent",
     "DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "1000000",
+    # As in production: Valkey is among what a run pauses.
+    "DRAGOMAN_LIMITS__VALKEY_TIMEOUT_S": "0.05",
     "DRAGOMAN_OUTBOUND__ALLOW": "127.0.0.1",
     "DRAGOMAN_DATABASE_POOL": "8",
     "DRAGOMAN_DRAIN_S": "3",

@@ -325,7 +325,12 @@ def _openapi() -> dict[str, Any]:
 
 def _limiter(settings: Settings, addresses: Addresses, directory: Directory) -> tuple[RevocationCopies, Limiter]:
     copies = RevocationCopies(directory)
-    copies.limiter = Limiter(addresses.redis_url, revocations=copies, share=settings.workers)
+    copies.limiter = Limiter(
+        addresses.redis_url,
+        revocations=copies,
+        timeout_s=settings.limits.valkey_timeout_s,
+        share=settings.workers,
+    )
     return copies, copies.limiter
 
 

@@ -65,6 +65,12 @@ class Limits(Section):
     enterprise_factor: float = Field(
         10, gt=0, description="Multiple of the tenant limits that the enterprise plan has."
     )
+    valkey_timeout_s: float = Field(
+        0.05,
+        gt=0,
+        le=60,
+        description="A Valkey that takes longer to answer counts as away: memory counts meanwhile.",
+    )
 
 
 class Threads(Section):
