@@ -141,6 +141,13 @@ def test_a_directory_is_not_a_configuration_file(tmp_path: Path) -> None:
         load_settings({"DRAGOMAN_CONFIG": str(tmp_path)})
 
 
+@pytest.mark.parametrize("request_timeout_s", [0.2, 1, 3, 10, 60])
+def test_who_waits_for_a_task_is_answered_before_the_request_is_cut_off(request_timeout_s: float) -> None:
+    settings = load_settings({"DRAGOMAN_REQUEST_TIMEOUT_S": str(request_timeout_s)})
+
+    assert 0 < settings.longest_wait_s <= 0.9 * request_timeout_s
+
+
 def test_tls_opens_the_server_to_others(tmp_path: Path) -> None:
     issued = trustme.CA().issue_cert("dragoman.example")
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"

@@ -7,6 +7,7 @@ import pytest
 
 from tests.backstage import metrics, sql
 from tests.harness import InProcess, Server
+from tests.minutes import in_one_minute
 
 HOME = "https://app.example"
 FOREIGN = "https://evil.example"
@@ -123,6 +124,7 @@ def test_who_is_no_browser_hears_nothing_of_it(admin: httpx.Client) -> None:
 
 
 @pytest.mark.req("GW-407", "GW-201", "GW-207")
+@in_one_minute
 def test_a_configured_page_can_read_errors_too(cors: Server, admin: httpx.Client) -> None:
     """Without the header a browser shows its page a network error, and nobody learns of Retry-After."""
     home = {"origin": HOME}

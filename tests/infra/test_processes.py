@@ -3,7 +3,6 @@
 import os
 import resource
 import signal
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 
 from tests.backstage import add_tenant, children_of, metrics
 from tests.harness import Server, wait_for
+from tests.minutes import in_one_minute
 from tests.patience import PATIENCE_S
 
 USER = 20
@@ -39,8 +39,8 @@ def ask(server: Server, path: str, token: str | None = None) -> int:
 
 
 @pytest.mark.req("GW-102", "GW-010")
+@in_one_minute
 def test_processes_share_one_count_to_the_last_request(crew: Server) -> None:
-    wait_for(lambda: time.time() % 60 < 50, "the next minute")
     token = crew.token(tenant=add_tenant(crew))
 
     with ThreadPoolExecutor(8) as pool:

@@ -1,19 +1,21 @@
 """Rate limits as a client meets them: who is counted, where it ends, and what the answer says."""
 
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 
 import httpx
 import pytest
 
 from dragoman.infra.config import load_settings
 from tests.backstage import add_tenant, metrics, sql
-from tests.harness import InProcess, Server, wait_for
+from tests.harness import InProcess, Server
+from tests.minutes import in_one_minute
 from tests.patience import PATIENCE_S
 
 IP, USER, TENANT, SKILL = 6, 8, 12, 3
 PROBES = ("/health", "/ready", "/metrics")
+_ADDRESSES = count(1)
 
 
 @pytest.fixture(scope="module")
@@ -31,18 +33,13 @@ def limited() -> Iterator[Server]:
         yield running
 
 
-@pytest.fixture(autouse=True)
-def early_in_the_minute() -> None:
-    """Windows are aligned to the clock: what is counted to the last request must not see one end."""
-    wait_for(lambda: time.time() % 60 < 50, "the next minute")
-
-
 def caller(server: Server, tenant: str, user: str = "ann") -> httpx.Client:
     return server.client(server.token(tenant=tenant, user=user))
 
 
-def stranger(address: str) -> httpx.Client:
+def stranger() -> httpx.Client:
     """From an address of its own, as loopback has millions of them."""
+    address = f"127.0.1.{next(_ADDRESSES)}"
     return httpx.Client(transport=httpx.HTTPTransport(local_address=address), timeout=PATIENCE_S)
 
 
@@ -69,8 +66,9 @@ def test_the_quotas_are_a_hundred_three_hundred_and_a_thousand_a_minute() -> Non
 
 
 @pytest.mark.req("GW-009", "GW-201")
+@in_one_minute
 def test_a_stranger_gets_exactly_his_quota_and_wrong_credentials_count(limited: Server) -> None:
-    with stranger("127.0.1.1") as client:
+    with stranger() as client:
         url = limited.url
         found = [
             client.get(f"{url}/docs").status_code,
@@ -81,7 +79,7 @@ def test_a_stranger_gets_exactly_his_quota_and_wrong_credentials_count(limited: 
             client.get(f"{url}/api/me", headers={"origin": "https://evil.example"}).status_code,
         ]
         refused = client.get(f"{url}/docs")
-        with stranger("127.0.1.2") as other:
+        with stranger() as other:
             beside = other.get(f"{url}/docs").status_code
 
     assert found == [200, 401, 401, 401, 200, 403]
@@ -92,7 +90,7 @@ def test_a_stranger_gets_exactly_his_quota_and_wrong_credentials_count(limited: 
 
 @pytest.mark.req("GW-009", "GW-105")
 def test_probes_are_never_limited(limited: Server) -> None:
-    with stranger("127.0.1.3") as client:
+    with stranger() as client:
         found = {
             client.get(f"{limited.url}{path}").status_code
             for path in ("/health", "/ready", "/metrics")
@@ -103,9 +101,10 @@ def test_probes_are_never_limited(limited: Server) -> None:
 
 
 @pytest.mark.req("GW-009")
+@in_one_minute
 def test_who_shows_valid_credentials_is_not_counted_by_address(limited: Server) -> None:
     tenant = add_tenant(limited)
-    with stranger("127.0.1.4") as client:
+    with stranger() as client:
         statuses(client, f"{limited.url}/docs", IP + 1)
         token = {"authorization": f"Bearer {limited.token(tenant=tenant)}"}
 
@@ -114,6 +113,7 @@ def test_who_shows_valid_credentials_is_not_counted_by_address(limited: Server) 
 
 
 @pytest.mark.req("GW-010", "GW-201", "GW-203")
+@in_one_minute
 def test_a_user_gets_exactly_the_quota_then_429_with_all_that_helps_to_wait(limited: Server) -> None:
     tenant = add_tenant(limited)
     with caller(limited, tenant) as client:
@@ -136,6 +136,7 @@ def test_a_user_gets_exactly_the_quota_then_429_with_all_that_helps_to_wait(limi
 
 
 @pytest.mark.req("GW-201")
+@in_one_minute
 def test_a_refusal_is_logged_with_who_it_was_and_counted(limited: Server) -> None:
     tenant = add_tenant(limited)
     (row,) = sql(limited, "SELECT id FROM tenants WHERE slug = $1", tenant)
@@ -152,6 +153,7 @@ def test_a_refusal_is_logged_with_who_it_was_and_counted(limited: Server) -> Non
 
 
 @pytest.mark.req("GW-011")
+@in_one_minute
 def test_a_tenant_is_counted_over_all_of_its_users(limited: Server) -> None:
     tenant, other = add_tenant(limited), add_tenant(limited)
     found: list[int] = []
@@ -169,6 +171,7 @@ def test_a_tenant_is_counted_over_all_of_its_users(limited: Server) -> None:
 
 
 @pytest.mark.req("GW-102")
+@in_one_minute
 def test_a_refused_request_uses_up_nothing(limited: Server) -> None:
     """Ann's refusals must not eat what is left for Bob."""
     tenant = add_tenant(limited)
@@ -180,6 +183,7 @@ def test_a_refused_request_uses_up_nothing(limited: Server) -> None:
 
 
 @pytest.mark.req("GW-010")
+@in_one_minute
 def test_requests_that_ask_for_nothing_there_is_count_too(limited: Server) -> None:
     """Else a caller could try addresses and bodies without end."""
     with caller(limited, add_tenant(limited)) as client:
@@ -193,6 +197,7 @@ def test_requests_that_ask_for_nothing_there_is_count_too(limited: Server) -> No
 
 @pytest.mark.req("GW-011")
 @pytest.mark.parametrize(("plan", "quota"), [("free", TENANT // 2), ("enterprise", TENANT * 10)])
+@in_one_minute
 def test_the_plan_sets_the_quota_of_the_tenant(limited: Server, plan: str, quota: int) -> None:
     tenant = add_tenant(limited, plan=plan)
     found: list[int] = []
@@ -205,6 +210,7 @@ def test_the_plan_sets_the_quota_of_the_tenant(limited: Server, plan: str, quota
 
 
 @pytest.mark.req("GW-102", "GW-201")
+@in_one_minute
 def test_a_skill_has_a_limit_of_its_own(limited: Server) -> None:
     with caller(limited, add_tenant(limited)) as client:
         found = statuses(client, "/api/audit", SKILL)
@@ -216,6 +222,7 @@ def test_a_skill_has_a_limit_of_its_own(limited: Server) -> None:
 
 
 @pytest.mark.req("GW-102")
+@in_one_minute
 def test_polling_is_counted_apart_from_work(limited: Server) -> None:
     """Who waits for a result by asking must still be able to work."""
     with caller(limited, add_tenant(limited)) as client:
@@ -229,6 +236,7 @@ def test_polling_is_counted_apart_from_work(limited: Server) -> None:
 
 
 @pytest.mark.req("GW-102")
+@in_one_minute
 def test_many_at_once_get_exactly_the_quota(limited: Server) -> None:
     with caller(limited, add_tenant(limited)) as client, ThreadPoolExecutor(16) as pool:
         found = list(pool.map(lambda _: client.get("/api/me").status_code, range(40)))

@@ -2,21 +2,34 @@
 
 import json
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest.mock import patch
 from uuid import uuid4
 
 import httpx
 
+from dragoman.infra.config import Settings
 from tests.conformance.reading import SECRETS, read_result
-from tests.harness import Server
+from tests.harness import InProcess, Server
 
 EXAMPLE = str(Path(__file__).parents[3] / "examples" / "conformance")
 # Webhooks of tests listen on this machine; every other address of it stays out of bounds.
 CONFORMANCE = {"DRAGOMAN_AGENT": "agent:agent", "PYTHONPATH": EXAMPLE, "DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "1000000",
                "DRAGOMAN_OUTBOUND__ALLOW": "127.0.0.1", "CONFORMANCE_STAY_S": "0.8"}  # fmt: skip
+# For a process; `brief` is the same for a server in this one.
+BRIEF = str(Path(__file__).with_name("brief"))
 ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
+
+
+@contextmanager
+def brief(environment: dict[str, str]) -> Generator[Server]:
+    """A server that gives whoever waits for a task the task as it is after a moment, and has a minute to answer."""
+    with ExitStack() as stack:
+        with patch.object(Settings, "longest_wait_s", 0.3):
+            running = stack.enter_context(InProcess(environment))
+        yield running
 
 
 def text(said: str, **fields: Any) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from tests.doors.a2a.grpc_calling import GrpcCaller, address_of, reason_of, refu
 from tests.doors.a2a.receiver import Receiver
 from tests.doors.rest.calling import data, new_tenant, org_admin
 from tests.harness import InProcess, Server
+from tests.minutes import in_one_minute
 from tests.tenants import beside
 
 TOOLS = "urn:dragoman:a2a:tools:1"
@@ -180,6 +181,7 @@ def test_a_last_event_id_that_is_none_is_refused(owner: GrpcCaller) -> None:
     assert refusal == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_PARAMS")
 
 
+@in_one_minute
 def test_a_tenants_messages_are_limited_and_it_is_told_when_to_come_back(strict: Server, served: Server) -> None:
     token = served.token(tenant=new_tenant(served)["slug"])
     with GrpcCaller(address_of(strict), authorization=f"Bearer {token}") as caller:

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from tests.doors.a2a.calling import A2A, state, tool
+from tests.doors.a2a.calling import A2A, BRIEF, state, tool
 from tests.harness import DRAGOMAN, Process, Server, wait_for
 from tests.patience import PATIENCE_S
 from tests.services.knowledge.remotes import HeldRemote, Remote, item
 from tests.tenants import new_tenant
 
 ITEMS = 60
-# Who waits for an answer gets the task as it is after 2 s.
-IMPATIENT = {"DRAGOMAN_REQUEST_TIMEOUT_S": "3", "DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "100000"}
+# Who waits for an answer gets the task as it is after half a second.
+IMPATIENT = {"PYTHONPATH": BRIEF, "DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "100000"}
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_a_sync_outlives_its_server_and_the_command_line_follows_one_for_as_long
         assert held.held.wait(PATIENCE_S)
         assert following.stderr is not None
         assert "fetch" in following.stderr.readline()
-        # One who came later and waited as long as a request may has gone: the command has not.
+        # One who came later and waited as long as one may has gone: the command has not.
         waited = A2A(second, tenant=new_tenant(second)).send(tool("knowledge_sync", {"remote": held.url}))
         assert (state(waited), following.poll()) == ("WORKING", None)
 

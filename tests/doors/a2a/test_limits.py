@@ -6,6 +6,7 @@ from tests.backstage import metrics
 from tests.doors.a2a.calling import A2A, CONFORMANCE, state, text, tool
 from tests.doors.rest.calling import new_tenant
 from tests.harness import InProcess, Server
+from tests.minutes import in_one_minute
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": text("hello")}
 
@@ -33,6 +34,7 @@ def test_nobody_gets_in_without_credentials(served: Server, token: str | None) -
 
 
 @pytest.mark.req("RAD-H3-1", "RAD-H3-2")
+@in_one_minute
 def test_a_tenants_messages_are_limited_and_those_of_others_are_not(strict: Server) -> None:
     tenant = new_tenant(strict, plan="standard")["slug"]
     caller, colleague = A2A(strict, tenant=tenant), A2A(strict, tenant=tenant, user="colleague")
@@ -63,6 +65,7 @@ def test_looking_is_not_counted_as_work(strict: Server) -> None:
 
 
 @pytest.mark.req("RAD-H3-3")
+@in_one_minute
 def test_refusals_are_counted_by_tenant_and_skill(strict: Server) -> None:
     tenants = [new_tenant(strict, plan="standard") for _ in range(2)]
     callers = [A2A(strict, tenant=tenant["slug"]) for tenant in tenants]

@@ -6,18 +6,17 @@ from collections.abc import Iterator
 import pytest
 
 from tests.backstage import sql
-from tests.doors.a2a.calling import A2A, CONFORMANCE, error_of, state, text
+from tests.doors.a2a.calling import A2A, CONFORMANCE, brief, error_of, state, text
 from tests.harness import InProcess, Server
 from tests.tenants import beside
 
 AT_ONCE = {"returnImmediately": True}
-SHORT = CONFORMANCE | {"DRAGOMAN_TASKS__TIMEOUT_S": "1"}
 
 
 @pytest.fixture(scope="module")
 def hasty() -> Iterator[Server]:
-    """A server where a turn has a second, and a request two."""
-    with InProcess(SHORT | {"DRAGOMAN_REQUEST_TIMEOUT_S": "2"}) as running:
+    """A server where a turn has a second: what must come to its end takes place at another one."""
+    with InProcess(CONFORMANCE | {"DRAGOMAN_TASKS__TIMEOUT_S": "1"}) as running:
         yield running
 
 
@@ -34,11 +33,12 @@ def test_a_turn_that_takes_too_long_is_stopped_and_its_task_fails_with_timeout(h
     assert sql(hasty, "SELECT 1 FROM task_queue WHERE task_id = $1::uuid", task["id"]) == []
 
 
-def test_a_task_that_waits_for_input_keeps_its_state_beyond_the_time_of_a_turn(hasty: Server) -> None:
-    caller = A2A(hasty)
+def test_a_task_that_waits_for_input_keeps_its_state_beyond_the_time_of_a_turn(served: Server) -> None:
+    """A turn has an hour there."""
+    caller = A2A(served)
     task = caller.send(text("tck-multi-turn"))
-    long_ago = "UPDATE tasks SET created_at = created_at - interval '1 h', status_at = status_at - interval '1 h'"
-    sql(hasty, f"{long_ago} WHERE id = $1::uuid", task["id"])
+    long_ago = "UPDATE tasks SET created_at = created_at - interval '2 h', status_at = status_at - interval '2 h'"
+    sql(served, f"{long_ago} WHERE id = $1::uuid", task["id"])
 
     done = caller.send(text("done", taskId=task["id"]))
 
@@ -58,8 +58,8 @@ def test_the_time_of_a_turn_runs_on_when_its_process_is_killed(hasty: Server) ->
     assert error_of(caller.get(task["id"]))["code"] == "TIMEOUT"
 
 
-def test_a_blocking_send_is_answered_before_a_short_request_time_is_over(served: Server) -> None:
-    with InProcess(CONFORMANCE | beside(served) | {"DRAGOMAN_REQUEST_TIMEOUT_S": "1"}) as short:
+def test_a_blocking_send_is_answered_with_a_task_at_work_when_it_has_waited_for_long(served: Server) -> None:
+    with brief(CONFORMANCE | beside(served)) as short:
         caller = A2A(short, keys_of=served)
 
         task = caller.send(text("tck-cancel"))

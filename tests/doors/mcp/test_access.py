@@ -1,14 +1,16 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import httpx
 import pytest
 
 from tests.backstage import exchange, locked
 from tests.doors.mcp.calling import ACCEPTS, MODERN, OLD, Mcp, read
-from tests.harness import InProcess, Server, wait_for
+from tests.harness import InProcess, Server
 from tests.issuers import ExternalIssuer
+from tests.minutes import in_one_minute
 from tests.patience import PATIENCE_S
 from tests.tenants import beside
 
@@ -120,19 +122,17 @@ def test_another_media_type_is_refused(mcp: Mcp) -> None:
 
 @pytest.fixture(scope="module")
 def strict() -> Iterator[Server]:
-    settings = {"LIMITS__USER_PER_MIN": "3", "MAX_BODY_BYTES": "2000", "REQUEST_TIMEOUT_S": "1"}
-    with InProcess({f"DRAGOMAN_{name}": value for name, value in settings.items()}) as running:
-        first = Mcp(running, user="first")
-        # The SDK comes with the first request, and that may take longer than a request may here.
-        wait_for(lambda: first.post("tools/list").status_code == 200, "the door")
+    """Three requests a minute and user, and small ones."""
+    with InProcess({"DRAGOMAN_LIMITS__USER_PER_MIN": "3", "DRAGOMAN_MAX_BODY_BYTES": "2000"}) as running:
         yield running
 
 
 @pytest.mark.parametrize("era", [OLD, MODERN])
+@in_one_minute
 def test_over_the_limit_http_says_when_to_come_back_and_the_body_says_it_to_the_client(
     strict: Server, era: str
 ) -> None:
-    eager = Mcp(strict, user=f"eager-{era}")
+    eager = Mcp(strict, user=f"eager-{era}-{uuid4().hex[:8]}")
     statuses = [eager.post("tools/call", {"name": "identity_show"}, era=era).status_code for _ in range(3)]
 
     refused = eager.post("tools/call", {"name": "identity_show"}, era=era)
@@ -147,12 +147,11 @@ def test_over_the_limit_http_says_when_to_come_back_and_the_body_says_it_to_the_
 
 
 @pytest.mark.parametrize("era", [OLD, MODERN])
-def test_an_operation_has_as_long_as_any_request(strict: Server, era: str) -> None:
-    patient = Mcp(strict, user=f"patient-{era}")
-    patient.ask("tools/list", era=era)
-
-    with locked(strict, "audit_records"):
-        answer = patient.post("tools/call", {"name": "audit_list", "arguments": {}}, era=era)
+def test_an_operation_has_as_long_as_any_request(spoken: Server, era: str) -> None:
+    with InProcess(beside(spoken) | {"DRAGOMAN_REQUEST_TIMEOUT_S": "1"}) as hasty:
+        caller = Mcp(hasty, keys_of=spoken)
+        with locked(spoken, "audit_records"):
+            answer = caller.post("tools/call", {"name": "audit_list", "arguments": {}}, era=era)
 
     assert "TIMEOUT" in answer.text
 
