@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import structlog
+from structlog.testing import capture_logs
+from structlog.typing import EventDict
 
 from dragoman.infra.telemetry.logs import configure_logs
 
@@ -50,3 +52,19 @@ def restored_logging() -> Generator[None]:
     structlog.reset_defaults()
     if found is not None:
         structlog.configure(**found)
+
+
+@contextmanager
+def captured(*events: str) -> Generator[list[EventDict]]:
+    """Keep what is logged under these names; other servers of this process may log meanwhile.
+
+    Leaves structlog as it was: a server that starts later routes its lines only if nobody has configured it.
+    """
+    configured, kept = structlog.is_configured(), list[EventDict]()
+    try:
+        with capture_logs() as logs:
+            yield kept
+        kept += [line for line in logs if line["event"] in events]
+    finally:
+        if not configured:
+            structlog.reset_defaults()

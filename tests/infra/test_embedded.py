@@ -19,12 +19,12 @@ import anyio
 import asyncpg
 import pytest
 import redis.asyncio as redis
-from structlog.testing import capture_logs
 
 from dragoman.infra.embedded import EmbeddedError, EmbeddedServices
 from dragoman.infra.embedded.valkey import Valkey
 from tests.clusters import lay_cluster
 from tests.harness import wait_for
+from tests.infra.log_lines import captured
 from tests.patience import PATIENCE_S
 
 AS_ROOT = os.geteuid() == 0
@@ -249,7 +249,7 @@ async def test_a_killed_postgres_comes_back_with_its_data(data_dir: Path) -> Non
         await write_tea(url)
         killed = postmaster(data_dir)
 
-        with capture_logs() as logs:
+        with captured("embedded service ended; restarting") as logs:
             os.kill(killed, signal.SIGKILL)
 
             async def is_back() -> bool:
@@ -257,8 +257,7 @@ async def test_a_killed_postgres_comes_back_with_its_data(data_dir: Path) -> Non
 
             await eventually(is_back)
 
-        ended = [entry for entry in logs if entry["event"] == "embedded service ended; restarting"]
-        assert [(entry["service"], entry["exit_code"]) for entry in ended][:1] == [("postgres", -signal.SIGKILL)]
+        assert [(entry["service"], entry["exit_code"]) for entry in logs][:1] == [("postgres", -signal.SIGKILL)]
 
 
 @needs_linux

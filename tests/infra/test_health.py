@@ -35,8 +35,8 @@ def failing(error: Exception) -> Check:
     return check
 
 
-def health_with(**checks: tuple[Check, bool]) -> Health:
-    health = Health(version="1.2.3", metrics=Metrics(), timeout_s=0.05)
+def health_with(timeout_s: float = PATIENCE_S, **checks: tuple[Check, bool]) -> Health:
+    health = Health(version="1.2.3", metrics=Metrics(), timeout_s=timeout_s)
     for name, (check, critical) in checks.items():
         health.register(name, check, critical=critical)
     return health
@@ -83,6 +83,8 @@ async def test_an_open_breaker_degrades() -> None:
 async def test_details_leak_neither_addresses_nor_credentials() -> None:
     leaky = ConnectionRefusedError("connect to postgresql://u:hunter2@10.0.0.7:5432 failed")
     health = health_with(
+        # The others fail before they wait for anything.
+        timeout_s=0.05,
         postgresql=(failing(leaky), True),
         valkey=(failing(Degraded("counting in memory")), False),
         slow=(never, False),
@@ -132,7 +134,7 @@ async def test_checks_run_at_the_same_time() -> None:
     async def meet() -> None:
         await both.wait()
 
-    health = Health(version="1", metrics=Metrics(), timeout_s=5)
+    health = Health(version="1", metrics=Metrics(), timeout_s=PATIENCE_S)
     health.register("postgresql", meet, critical=True)
     health.register("valkey", meet, critical=True)
 
@@ -150,7 +152,7 @@ async def test_a_probe_that_leaves_does_not_spoil_the_next() -> None:
             started.set()
             await asyncio.Event().wait()
 
-    health = Health(version="1", metrics=Metrics(), timeout_s=60)
+    health = Health(version="1", metrics=Metrics(), timeout_s=PATIENCE_S)
     health.register("postgresql", check, critical=True)
 
     with fail_after(PATIENCE_S):

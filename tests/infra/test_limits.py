@@ -43,8 +43,7 @@ def source() -> Source:
 
 @pytest.fixture
 async def limiter(valkey: Valkey, source: Source) -> AsyncIterator[Limiter]:
-    # A loaded build machine may stall a loop for longer than production waits.
-    limiter = Limiter(valkey.url, revocations=source, timeout_s=1)
+    limiter = Limiter(valkey.url, revocations=source, timeout_s=PATIENCE_S)
     await limiter.start()
     yield limiter
     await limiter.stop()
@@ -69,7 +68,7 @@ async def admitted(limiter: Limiter, partition: str, *limits: Limit, tries: int)
 async def test_two_instances_admit_exactly_the_quota_of_200_concurrent_requests(
     valkey: Valkey, limiter: Limiter, source: Source, tenant: str
 ) -> None:
-    other = Limiter(valkey.url, revocations=source, timeout_s=1)
+    other = Limiter(valkey.url, revocations=source, timeout_s=PATIENCE_S)
     await other.start()
     limits = [limit("ip", "ip:10.0.0.1", quota=180), limit(quota=100), limit("tenant", "", quota=1_000)]
     verdicts: list[Verdict] = []
@@ -153,7 +152,7 @@ async def test_a_quota_of_nothing_refuses(limiter: Limiter, tenant: str) -> None
 async def test_a_revocation_holds_in_every_instance_at_the_next_request_and_costs_no_quota(
     valkey: Valkey, limiter: Limiter, source: Source, tenant: str, ref: str
 ) -> None:
-    other = Limiter(valkey.url, revocations=source, timeout_s=1)
+    other = Limiter(valkey.url, revocations=source, timeout_s=PATIENCE_S)
     await other.start()
     assert (await other.check(tenant, [limit()], ALICE)).allowed
 
@@ -209,7 +208,7 @@ async def test_a_revocation_made_while_a_cold_copy_loads_is_not_lost(
             self.loads += 1
             return entries
 
-    other = Limiter(valkey.url, revocations=Late(), timeout_s=1)
+    other = Limiter(valkey.url, revocations=Late(), timeout_s=PATIENCE_S)
     await other.start()
 
     verdict = await other.check(tenant, [], ALICE)
@@ -231,7 +230,7 @@ async def test_a_copy_lost_while_it_loads_is_loaded_again(valkey: Valkey, limite
             return entries
 
     source = Emptied()
-    other = Limiter(valkey.url, revocations=source, timeout_s=1)
+    other = Limiter(valkey.url, revocations=source, timeout_s=PATIENCE_S)
     await other.start()
 
     verdict = await other.check(tenant, [], ALICE)

@@ -3,14 +3,14 @@ import signal
 import socket
 import ssl
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 import trustme
 from prometheus_client import REGISTRY
-from structlog.testing import capture_logs
 
 from dragoman.errors import UpstreamUnavailable
 from dragoman.infra.jobs import JobGroup
@@ -19,6 +19,7 @@ from dragoman.infra.limits.script import limit_keys, revoked_key
 from dragoman.infra.limits.wire import ValkeyLostError, ValkeyRefusedError, open_wire
 from dragoman.infra.telemetry.metrics import Metrics
 from tests.infra.limits_valkey import Source, Valkey, until
+from tests.infra.log_lines import captured
 from tests.patience import PATIENCE_S
 
 ALICE = Revocable(credential="key-1", subject="alice", issued_at=1_000.0)
@@ -40,13 +41,41 @@ def source() -> Source:
 
 @pytest.fixture
 async def limiter(valkey: Valkey, source: Source) -> AsyncIterator[Limiter]:
-    limiter = Limiter(valkey.url, revocations=source, timeout_s=0.2, retry_s=0.05)
+    async with started(Limiter(valkey.url, revocations=source, timeout_s=PATIENCE_S, retry_s=0.05)) as limiter:
+        yield limiter
+
+
+@pytest.fixture
+async def hasty(valkey: Valkey, source: Source) -> AsyncIterator[Limiter]:
+    """One that gives Valkey little time; a busy machine may take more at any moment, so that it may count in memory."""
+    async with started(Limiter(valkey.url, revocations=source, timeout_s=0.2, retry_s=0.05)) as limiter:
+        yield limiter
+
+
+@contextlib.asynccontextmanager
+async def started(limiter: Limiter) -> AsyncGenerator[Limiter]:
     jobs = JobGroup(Metrics().jobs)
     jobs.add(limiter.job)
     await limiter.start()
     async with jobs:
         yield limiter
     await limiter.stop()
+
+
+async def use_valkey(limiter: Limiter) -> None:
+    """Count in Valkey once, whenever that works."""
+    with anyio.fail_after(PATIENCE_S):
+        while (await limiter.check("acme", [USER], ALICE)).degraded:  # noqa: ASYNC110  it is in another process
+            await anyio.sleep(0.005)
+
+
+def at_once(check: Coroutine[Any, Any, Verdict]) -> Verdict:
+    """Give the verdict of a check that waits for nothing."""
+    try:
+        check.send(None)
+    except StopIteration as ended:
+        return ended.value
+    raise AssertionError("the check waits for something")
 
 
 def gauge() -> float | None:
@@ -66,25 +95,22 @@ async def check_many(limiter: Limiter, times: int) -> list[Verdict]:
 
 
 @pytest.mark.req("GW-209")
-async def test_a_hung_valkey_costs_one_timeout_and_is_used_again_when_it_wakes(
-    valkey: Valkey, limiter: Limiter
-) -> None:
-    assert not (await limiter.check("acme", [USER], ALICE)).degraded
+async def test_a_hung_valkey_costs_one_timeout_and_is_used_again_when_it_wakes(valkey: Valkey, hasty: Limiter) -> None:
+    await use_valkey(hasty)
     valkey.signal(signal.SIGSTOP)
 
-    with capture_logs() as logs:
-        first = await check_many(limiter, 20)
-        # A time-out for each would take twenty seconds.
-        with anyio.fail_after(PATIENCE_S):
-            later = [await limiter.check("acme", [USER], ALICE) for _ in range(100)]
+    with captured("limits.degraded", "limits.restored") as logs:
+        first = await check_many(hasty, 20)
+        later = [at_once(hasty.check("acme", [USER])) for _ in range(100)]
         await until(lambda: gauge() == 1)
         valkey.signal(signal.SIGCONT)
-        await until(lambda: not limiter.degraded)
+        await until(lambda: not hasty.degraded)
+        restored = gauge()
 
     assert all(verdict.allowed and verdict.degraded for verdict in (*first, *later))
-    assert gauge() == 0
+    assert restored == 0
     assert [entry["event"] for entry in logs] == ["limits.degraded", "limits.restored"]
-    assert not (await limiter.check("acme", [USER], ALICE)).degraded
+    await use_valkey(hasty)
 
 
 @pytest.mark.req("GW-209")
@@ -135,23 +161,21 @@ async def test_flushing_data_and_scripts_under_load_is_survived(
 
 @pytest.mark.req("GW-103", "GW-209")
 async def test_a_revocation_made_while_valkey_hangs_holds_when_it_wakes_with_its_old_copy(
-    valkey: Valkey, limiter: Limiter, source: Source
+    valkey: Valkey, limiter: Limiter, hasty: Limiter, source: Source
 ) -> None:
     """Valkey lost nothing, so its copy looks complete; it was told nothing, either."""
-    other = Limiter(valkey.url, revocations=source, timeout_s=5)
-    await other.start()
-    assert (await other.check("acme", [USER], ALICE)).allowed
+    assert (await limiter.check("acme", [USER], ALICE)).allowed
+    await use_valkey(hasty)
     valkey.signal(signal.SIGSTOP)
     source.entries = [Revocation("acme", "user:alice", FOREVER)]
 
-    await limiter.revoke(source.entries[0])
+    await hasty.revoke(source.entries[0])
 
-    assert (await limiter.check("acme", [USER], ALICE)).revoked
+    assert (await hasty.check("acme", [USER], ALICE)).revoked
     valkey.signal(signal.SIGCONT)
-    await until(lambda: not limiter.degraded)
-    assert (await other.check("acme", [USER], ALICE)) == (await limiter.check("acme", [USER], ALICE))
-    assert (await other.check("acme", [USER], ALICE)).revoked
-    await other.stop()
+    await until(lambda: not hasty.degraded)
+    assert (await limiter.check("acme", [USER], ALICE)).revoked
+    assert (await hasty.check("acme", [USER], ALICE)).revoked
 
 
 @pytest.mark.req("GW-103")
@@ -159,7 +183,7 @@ async def test_an_instance_believes_no_copy_from_before_it_connected(valkey: Val
     """As after a restart from an old snapshot, or on a replica that lagged."""
     valkey.client.hset(revoked_key("acme"), mapping={"@born": "1", "@complete": "1"})
     source.entries = [Revocation("acme", "tenant", FOREVER)]
-    limiter = Limiter(valkey.url, revocations=source, timeout_s=1)
+    limiter = Limiter(valkey.url, revocations=source, timeout_s=PATIENCE_S)
     await limiter.start()
 
     verdict = await limiter.check("acme", [USER], ALICE)
@@ -231,7 +255,7 @@ async def test_a_server_that_cannot_count_is_not_used(valkey: Valkey, limiter: L
 
 
 async def test_ping_gives_the_latency_and_says_when_nobody_answers(valkey: Valkey, limiter: Limiter) -> None:
-    assert 0 < await limiter.ping() < 1
+    assert await limiter.ping() > 0
 
     valkey.kill()
 
@@ -244,15 +268,15 @@ async def test_a_password_and_a_database_are_taken_from_the_url(valkey: Valkey) 
     valkey.client.acl_setuser("app", enabled=True, passwords=["+p@ss/word"], commands=["+@all"], keys=["*"])
     valkey.client.acl_setuser("default", enabled=True, reset_passwords=True, passwords=["+secret"])
 
-    named = await open_wire(f"unix://app:p%40ss%2Fword@{valkey.socket}?db=3", timeout_s=1)
+    named = await open_wire(f"unix://app:p%40ss%2Fword@{valkey.socket}?db=3", timeout_s=PATIENCE_S)
     await named.call("SET", "here", "3")
-    plain = await open_wire(f"unix://:secret@{valkey.socket}", timeout_s=1)
+    plain = await open_wire(f"unix://:secret@{valkey.socket}", timeout_s=PATIENCE_S)
 
     assert [await named.call("GET", "here"), await plain.call("GET", "here")] == [b"3", None]
     named.close()
     plain.close()
     with pytest.raises(ValkeyRefusedError):
-        await open_wire(f"unix://:wrong@{valkey.socket}", timeout_s=1)
+        await open_wire(f"unix://:wrong@{valkey.socket}", timeout_s=PATIENCE_S)
     with pytest.raises(ValkeyLostError):
         await named.call("PING")
 
@@ -282,8 +306,8 @@ async def test_rediss_speaks_tls_and_trusts_no_unknown_certificate(valkey: Valke
     url = f"rediss://localhost:{server.getsockname()[1]}"
 
     with pytest.raises(ValkeyLostError, match="CERTIFICATE_VERIFY_FAILED"):
-        await open_wire(url, timeout_s=2)
-    wire = await open_wire(f"{url}/2?ssl_ca_certs={tmp_path / 'ca.pem'}", timeout_s=2)
+        await open_wire(url, timeout_s=PATIENCE_S)
+    wire = await open_wire(f"{url}/2?ssl_ca_certs={tmp_path / 'ca.pem'}", timeout_s=PATIENCE_S)
 
     assert await wire.call("PING") == b"PONG"
     wire.close()

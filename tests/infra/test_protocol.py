@@ -3,7 +3,8 @@
 import asyncio
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -47,9 +48,22 @@ def tiny() -> Tiny:
 
 
 @pytest.fixture
-def wire(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+def wire(tiny: Tiny) -> Iterator[socket.socket]:
+    """A connection to a server."""
+    with connected_to(tiny) as wire:
+        yield wire
+
+
+@pytest.fixture
+def hasty(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
     """A connection to a server that is patient for a fifth of a second."""
     monkeypatch.setattr(protocol, "PATIENCE_S", 0.2)
+    with connected_to(tiny) as wire:
+        yield wire
+
+
+@contextmanager
+def connected_to(tiny: Tiny) -> Generator[socket.socket]:
     config = uvicorn.Config(tiny, http=HttpProtocol, ws="none", lifespan="off", log_config=None)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -66,34 +80,34 @@ def wire(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]
 
 
 @pytest.mark.parametrize("said", [b"", b"G", b"GET / HTTP/1.1\r\nhost: x\r\nx-slow"])
-def test_a_head_that_does_not_come_is_not_waited_for(wire: socket.socket, said: bytes) -> None:
-    wire.sendall(said)
+def test_a_head_that_does_not_come_is_not_waited_for(hasty: socket.socket, said: bytes) -> None:
+    hasty.sendall(said)
 
-    assert read_all(wire) == b""
-
-
-def test_a_second_head_that_does_not_come_is_not_waited_for_either(wire: socket.socket) -> None:
-    wire.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\nGET / HTTP/1.1\r\nho")
-
-    assert read_all(wire).count(b"HTTP/1.1 200") == 1
+    assert read_all(hasty) == b""
 
 
-def test_a_slow_answer_is_not_cut_off_by_half_a_head_behind_it(wire: socket.socket, tiny: Tiny) -> None:
-    wire.sendall(b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\nGET / HTTP/1.1\r\nho")
-    wire.settimeout(1)  # five times the server's patience
+def test_a_second_head_that_does_not_come_is_not_waited_for_either(hasty: socket.socket) -> None:
+    hasty.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\nGET / HTTP/1.1\r\nho")
+
+    assert read_all(hasty).count(b"HTTP/1.1 200") == 1
+
+
+def test_a_slow_answer_is_not_cut_off_by_half_a_head_behind_it(hasty: socket.socket, tiny: Tiny) -> None:
+    hasty.sendall(b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\nGET / HTTP/1.1\r\nho")
+    hasty.settimeout(1)  # five times the server's patience
     with pytest.raises(TimeoutError):
-        wire.recv(1)
+        hasty.recv(1)
 
     tiny.go_on.set()
 
-    wire.settimeout(PATIENCE_S)
-    assert read_all(wire).count(b"HTTP/1.1 200") == 1
+    hasty.settimeout(PATIENCE_S)
+    assert read_all(hasty).count(b"HTTP/1.1 200") == 1
 
 
-def test_a_body_that_nobody_reads_cannot_go_on_for_ever(wire: socket.socket) -> None:
-    wire.sendall(b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
+def test_a_body_that_nobody_reads_cannot_go_on_for_ever(hasty: socket.socket) -> None:
+    hasty.sendall(b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
 
-    assert read_all(wire).count(b"HTTP/1.1 200") == 1  # and then the connection ends, though the body has not
+    assert read_all(hasty).count(b"HTTP/1.1 200") == 1  # and then the connection ends, though the body has not
 
 
 def test_requests_one_after_the_other_share_a_connection(wire: socket.socket) -> None:
@@ -106,7 +120,7 @@ def test_requests_one_after_the_other_share_a_connection(wire: socket.socket) ->
 def test_no_header_gets_out_that_would_begin_another(wire: socket.socket, tiny: Tiny, said: bytes) -> None:
     tiny.said = said
 
-    wire.sendall(b"GET /split HTTP/1.1\r\nhost: x\r\n\r\n")
+    wire.sendall(b"GET /split HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
 
     answer = read_all(wire)
     assert answer.startswith(b"HTTP/1.1 500 ")

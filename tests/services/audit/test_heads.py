@@ -2,10 +2,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import UUID
 
-from structlog.testing import capture_logs
-
 from dragoman.services.audit.chain import Head
 from dragoman.services.audit.heads import HeadsFile
+from tests.infra.log_lines import captured
 
 ACME, RIVAL = UUID(int=1), UUID(int=2)
 
@@ -65,7 +64,7 @@ def test_a_torn_line_is_passed_over(tmp_path: Path) -> None:
         file.write(f'{{"tenant":"{ACME}","se\n'.encode())
     heads.append([head(ACME, 2)])
 
-    with capture_logs() as logs:
+    with captured("audit.head_unreadable") as logs:
         assert heads.list(ACME) == [head(ACME, 1), head(ACME, 2)]
     assert [line["event"] for line in logs] == ["audit.head_unreadable"]
 

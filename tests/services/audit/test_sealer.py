@@ -18,7 +18,6 @@ import asyncpg
 import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from structlog.testing import capture_logs
 
 from dragoman.infra.db import CORE_ROLE, Database
 from dragoman.infra.ids import new_id
@@ -29,6 +28,7 @@ from dragoman.services.audit.sealer import Sealer
 from dragoman.services.audit.store import Pending, SealStore, Watermark
 from dragoman.services.audit.trail import Entry, encode, shown
 from tests.harness import Server, wait_for
+from tests.infra.log_lines import captured
 from tests.services.audit.ledger import Ledger, database_url, run_sql
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
@@ -256,7 +256,7 @@ async def test_a_forged_record_gets_no_seal_and_holds_nothing_up() -> None:
     copied = Pending(tenant, ids[2], bodies[0], macs[0])
     store = StubStore([forged, genuine, copied])
 
-    with capture_logs() as logs:
+    with captured("audit.forged_record") as logs:
         await Sealer(store, key=KEY, heads_file=None, mac_key=b"key").seal()
 
     assert store.sealed == [ids[0]]
