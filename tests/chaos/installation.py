@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Self
 
@@ -15,7 +16,7 @@ from tests.chaos.journal import OUTSIDE, Journal
 from tests.chaos.machine import free_port, small_disk
 from tests.chaos.nodes import Node
 from tests.chaos.partition import Link, Proxy
-from tests.harness import GENEROUS
+from tests.harness import GENEROUS, wait_for
 
 LEASE_S = 2.0
 # The actions that the remote agent and the remote MCP server perform.
@@ -143,6 +144,19 @@ class Installation:
     def caller_beside(self, name: str) -> Caller:
         """A caller at a server that is not this process."""
         return self.caller(next(node.name for node in self.nodes.values() if node.serves and node.name != name))
+
+    def wait_for_renewals(self, task_id: str) -> None:
+        """Wait until an attempt at a task has kept it for longer than one lease lasts, by renewing it."""
+        begun: dict[int, datetime] = {}
+        leased = "SELECT attempt, lease_until FROM task_queue WHERE task_id = $1::uuid AND worker IS NOT NULL"
+
+        def renewed() -> bool:
+            return any(
+                row["lease_until"] - begun.setdefault(row["attempt"], row["lease_until"]) > timedelta(seconds=LEASE_S)
+                for row in self.postgres.run(leased, task_id)
+            )
+
+        wait_for(renewed, f"the lease of {task_id} to be renewed")
 
     def release_callers(self) -> None:
         """Close the connections of every caller so far."""
