@@ -15,6 +15,7 @@ from dragoman.kit.testing import ScriptedLlm, call
 from dragoman.kit.toolsets import McpCommand, McpToolset
 from tests.harness import wait_for
 from tests.kit.web import free_port
+from tests.patience import PATIENCE_S
 
 SERVER = str(Path(__file__).with_name("mcp_server.py"))
 PIPES = McpCommand(sys.executable, (SERVER,))
@@ -67,26 +68,28 @@ async def test_a_worker_calls_them_on_one_connection(where: Any) -> None:
 
 
 async def test_what_goes_wrong_is_the_error_of_the_tool(url: str) -> None:
-    async with McpToolset(url, timeout_s=5) as toolset:
+    async with McpToolset(url, timeout_s=PATIENCE_S) as toolset:
         tools = {tool.name: tool for tool in await toolset.list_tools()}
         failed = await tools["fail_now"].call({})
 
     assert (failed.is_error, failed.output) == (True, "it failed as it was asked to")
 
 
-async def test_a_server_that_hangs_is_given_up_and_asked_anew(url: str) -> None:
-    async with McpToolset(url, timeout_s=1) as toolset:
+async def test_a_server_that_hangs_is_given_up_and_asked_anew(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with McpToolset(url, timeout_s=PATIENCE_S) as toolset:
         tools = {tool.name: tool for tool in await toolset.list_tools()}
-        hung = await tools["hang"].call({})
+        with monkeypatch.context() as hasty:
+            hasty.setattr(toolset, "_timeout_s", 0.5)
+            hung = await tools["hang"].call({})
         again = await tools["add"].call({"a": 2, "b": 2})
 
     assert hung.is_error
-    assert "did not answer within 1 s" in str(hung.output)
+    assert "did not answer within 0.5 s" in str(hung.output)
     assert again.output == {"sum": 4}
 
 
 async def test_a_server_that_dies_is_told_and_started_again() -> None:
-    async with McpToolset(PIPES, timeout_s=10) as toolset:
+    async with McpToolset(PIPES, timeout_s=PATIENCE_S) as toolset:
         tools = {tool.name: tool for tool in await toolset.list_tools()}
         dead = await tools["die"].call({})
         again = await tools["add"].call({"a": 2, "b": 2})
@@ -98,7 +101,7 @@ async def test_a_server_that_dies_is_told_and_started_again() -> None:
 async def test_a_server_that_dies_in_the_middle_of_a_call_over_http_is_told_and_found_when_it_is_back() -> None:
     port = free_port()
     with served(port) as url:
-        toolset = McpToolset(url, timeout_s=10)
+        toolset = McpToolset(url, timeout_s=PATIENCE_S)
         tools = {tool.name: tool for tool in await toolset.list_tools()}
         dead = await tools["die"].call({})
     gone = await tools["add"].call({"a": 2, "b": 2})
@@ -115,7 +118,7 @@ async def test_a_server_that_dies_in_the_middle_of_a_call_over_http_is_told_and_
     "server", [f"http://127.0.0.1:{free_port()}/mcp", McpCommand("no-such-program")], ids=["http", "pipes"]
 )
 async def test_a_server_that_is_not_there_is_an_error_in_words(server: Any) -> None:
-    async with McpToolset(server, timeout_s=5) as toolset:
+    async with McpToolset(server, timeout_s=PATIENCE_S) as toolset:
         with pytest.raises(ToolError, match=r"does not answer|has gone"):
             await toolset.list_tools()
 

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from tests.doors.mcp.calling import Mcp
+from tests.backstage import sql
 from tests.doors.rest.calling import new_tenant
 from tests.harness import Process, Server, wait_for
 from tests.services.tasks.conftest import with_workers
@@ -34,11 +35,18 @@ def test_what_comes_after_its_deadline_is_refused(admin: httpx.Client) -> None:
     assert answer.json()["details"]["reason"] == "DEADLINE_PASSED"
 
 
-def test_a_task_that_waits_for_somebody_ends_at_its_deadline(admin: httpx.Client) -> None:
-    made = submit(admin, envelope("count.ask", request={"deadline": soon(1.5)}))
+def test_a_task_that_waits_for_somebody_ends_at_its_deadline(counting: Server, admin: httpx.Client) -> None:
+    deadline = soon(3600)
+    task_id = submit(admin, envelope("count.ask", request={"deadline": deadline}))["task_id"]
+    ended(admin, task_id, within=("input_required",))
+    [waits] = sql(counting, "SELECT run_at FROM task_queue WHERE task_id = $1::uuid", task_id)
 
-    view = ended(admin, made["task_id"])
+    # An hour passes.
+    sql(counting, "UPDATE delegations SET deadline = now() WHERE task_id = $1::uuid", task_id)
+    sql(counting, "UPDATE task_queue SET run_at = now() WHERE task_id = $1::uuid", task_id)
+    view = ended(admin, task_id)
 
+    assert waits["run_at"].isoformat() == deadline
     assert [step["to"] for step in view["history"]][-3:] == ["input_required", "in_progress", "failed"]
     assert view["error"]["details"]["reason"] == "DEADLINE_PASSED"
 
