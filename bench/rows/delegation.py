@@ -5,13 +5,16 @@ from typing import Any
 
 import uvloop
 
-from bench.delegated import Node, Took, Without, execute, node, postgres
+from bench.delegated import Took, Without, execute, node, postgres
 from bench.queues import DBOS_SHARE, QUEUES
 from bench.spread import Spread
 from bench.subject import Effort
 from bench.table import Line, Outcome
 
-DRAINED_PER_S, ARRIVE_PER_S, SUBMIT_MS = 4_000, 1_000, 20.0
+DRAINED_PER_S, MOST_CPU_US = 3_500, 400
+SUBMIT_MS = 20.0
+# The first is the promise; the second is shown beside it.
+_RATES = (500, 1_000)
 _RELOAD = "SELECT pg_reload_conf()"
 _LEFT_OUT = {
     "without the audit trail": Without(audit=True),
@@ -33,13 +36,15 @@ async def _run(effort: Effort) -> Outcome:
         outcome.lines += [
             _line("handed over, 500 clients", filled),
             _line("performed, a backlog", drained, target=DRAINED_PER_S),
+            _cpu_line(drained),
         ]
         outcome.figures = {"filled": asdict(filled), "drained": asdict(drained)}
         for name, without in _LEFT_OUT.items():
             _, left = await _backlog(url, effort, without)
             outcome.lines.append(_line(f"  {name}", left))
             outcome.figures[name] = asdict(left)
-        outcome.lines += await _arrivals(url, effort, outcome.figures)
+        for per_s in _RATES:
+            outcome.lines.append(await _arrivals(url, effort, per_s, outcome.figures))
         await execute(url, "ALTER SYSTEM SET commit_delay = 1000", "ALTER SYSTEM SET commit_siblings = 0", _RELOAD)
         _, flushed = await _backlog(url, effort)
         outcome.lines.append(_line("performed, every commit 1 ms longer", flushed))
@@ -76,26 +81,26 @@ async def _backlog(url: str, effort: Effort, without: Without | None = None) -> 
     return max(filled, key=_per_s), max(drained, key=_per_s)
 
 
-async def _arrivals(url: str, effort: Effort, figures: dict[str, Any]) -> list[Line]:
+async def _arrivals(url: str, effort: Effort, per_s: int, figures: dict[str, Any]) -> Line:
     async with node(url) as running:
-        waits, took = await _steady(running, effort)
+        await running.arrive(per_s, 0.5)
+        waits, took = await running.arrive(per_s, effort.open_s)
     spread = Spread.of(waits)
-    figures["arrivals"] = {"submit": asdict(spread), **asdict(took)}
-    return [
-        Line(
-            f"{ARRIVE_PER_S:,}/s for {effort.open_s:.0f} s, handed over and performed",
-            f"p50 {spread.p50_ms:.1f} ms, p95 {spread.p95_ms:.1f} ms",
-            cpu_us=took.cpu_us,
-            beside_us=took.beside_us,
-            target=f"p95 < {SUBMIT_MS:g} ms",
-            met=spread.p95_ms < SUBMIT_MS and took.per_s > ARRIVE_PER_S * 0.9,
-        )
-    ]
+    figures[f"arrivals, {per_s}/s"] = {"submit": asdict(spread), **asdict(took)}
+    promised = per_s == _RATES[0]
+    return Line(
+        f"{per_s:,}/s for {effort.open_s:.0f} s, handed over and performed",
+        f"p50 {spread.p50_ms:.1f} ms, p95 {spread.p95_ms:.1f} ms",
+        cpu_us=took.cpu_us,
+        beside_us=took.beside_us,
+        target=f"p95 < {SUBMIT_MS:g} ms" if promised else "",
+        met=spread.p95_ms < SUBMIT_MS and took.per_s > per_s * 0.9 if promised else None,
+    )
 
 
-async def _steady(running: Node, effort: Effort) -> tuple[list[float], Took]:
-    await running.arrive(ARRIVE_PER_S, 0.5)
-    return await running.arrive(ARRIVE_PER_S, effort.open_s)
+def _cpu_line(drained: Took) -> Line:
+    both_us = drained.cpu_us + drained.beside_us
+    return Line("  CPU of both a task", f"{both_us:,.0f} us", target=f"<= {MOST_CPU_US} us", met=both_us <= MOST_CPU_US)
 
 
 def _line(what: str, took: Took, *, target: int | None = None) -> Line:
