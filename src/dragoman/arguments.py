@@ -62,7 +62,10 @@ def read_input(model: type[I], raw: "dict[str, Any] | bytes | Raw[I]") -> I:
     """
     if isinstance(raw, bytes):
         return _read_text(model, raw)
-    return raw.read(model) if isinstance(raw, Raw) else read_arguments(model, raw)
+    if isinstance(raw, dict):  # asked first: a protocol takes microseconds to answer
+        return read_arguments(model, raw)
+    values: Any = raw
+    return raw.read(model) if isinstance(values, Raw) else read_arguments(model, values)
 
 
 def read_arguments(model: type[I], values: Any) -> I:

@@ -26,6 +26,11 @@ class GateTools:
         """Whether there is such a tool."""
         return name in self._operations
 
+    def reads(self, name: str) -> bool:
+        """Whether there is such a tool, and it changes nothing."""
+        operation = self._operations.get(name)
+        return operation is not None and not operation.writes
+
     def find(self, name: str) -> AnyOperation | None:
         """The operation of this name."""
         return self._operations.get(name)

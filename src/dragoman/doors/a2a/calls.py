@@ -91,7 +91,8 @@ class Calls:
 
     async def send(self, call: Call) -> Json:
         """Send a message; the task, when it rests or when the sender does not wait, or a message that is all of it."""
-        sent = await self.admit(call.caller, self._read(call, self.longest_wait_s))
+        sent = self._read(call, self.longest_wait_s)
+        await self.admit(call.caller, sent)
         answer = await self.tasks.ask(call.caller, await self._incoming(call, sent))
         if isinstance(answer, Reply):
             return {"message": reply_json(answer)}
@@ -100,7 +101,8 @@ class Calls:
 
     async def stream(self, call: Call) -> Events:
         """Send a message and follow what comes of it."""
-        sent = await self.admit(call.caller, self._read(call, 0))
+        sent = self._read(call, 0)
+        await self.admit(call.caller, sent)
         answer = await self.tasks.stream(call.caller, await self._incoming(call, sent))
         if isinstance(answer, Reply):
             return _only({"message": reply_json(answer)})
@@ -204,7 +206,7 @@ class Calls:
         config_id = new.id or str(uuid5(NAMESPACE_URL, new.url))
         await self._pushes.attach(task, replace(new, id=config_id), after=after, keep=True)
 
-    async def admit(self, caller: Caller, sent: Sent) -> Sent:
+    async def admit(self, caller: Caller, sent: Sent) -> None:
         """Count a message; one that names an operation is counted as that, and its task says whether the caller may.
 
         A message to a task that waits is an answer, whatever it names: that needs the permission to send messages.
@@ -213,11 +215,10 @@ class Calls:
         operation = self._find_operation(call.name) if call is not None and call.name is not None else None
         if call is None or operation is None:
             await self.gate.guard(SEND_MESSAGE, caller)
-            return sent
-        admitted = await self.gate.admit(operation, caller)
-        if sent.incoming.task_ref:
-            await self.allow_answer(caller)
-        return replace(sent, incoming=replace(sent.incoming, tool_call=replace(call, admitted=admitted)))
+        else:
+            call.admitted = await self.gate.admit(operation, caller)
+            if sent.incoming.task_ref:
+                await self.allow_answer(caller)
 
     async def allow_answer(self, caller: Caller) -> None:
         """Refuse an answer of one who may not send messages; the message itself was counted.

@@ -18,6 +18,7 @@ Headers = list[tuple[bytes, bytes]]
 Json = dict[str, Any]
 _MOST_VALUES: Final = 100_000
 _GREATEST: Final = 2**53 - 1
+_NONE: Final[frozenset[str]] = frozenset()
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{16}")
 
 
@@ -80,7 +81,7 @@ class Request:
             base_url=self.base_url,
             idempotency_key=self.headers.get(b"idempotency-key"),
             last_event_id=int(last) if last else None,
-            extensions=frozenset(negotiate_extensions(self.headers)),
+            extensions=frozenset(negotiate_extensions(self.headers)) if b"a2a-extensions" in self.headers else _NONE,
         )
 
     async def read(self) -> bytes:

@@ -30,7 +30,8 @@ class SeedCalls:
     async def send(self, call: Call) -> Json:
         """Begin a task, or go on with the one of this id if it waits; the task, when it rests."""
         alias, sent = self._read(call, self._wait_s)
-        sent = await self._place(call.caller, alias, await self._calls.admit(call.caller, sent))
+        await self._calls.admit(call.caller, sent)
+        sent = await self._place(call.caller, alias, sent)
         task = await self._tasks.send(call.caller, sent.incoming)
         tell_replayed(task)
         return await self._show(call.caller, task, sent.history_length)
@@ -40,7 +41,7 @@ class SeedCalls:
         alias, sent = self._read(call, 0)
         if alias is not None and call.last_event_id is not None:
             return await self.resubscribe(replace(call, params={"id": alias}))
-        sent = await self._calls.admit(call.caller, sent)
+        await self._calls.admit(call.caller, sent)
         before = await self._find(call.caller, sent.incoming.task_ref or alias)
         sent = await self._place(call.caller, alias, sent)
         task = await self._tasks.send(call.caller, sent.incoming)

@@ -113,7 +113,8 @@ def part_json(part: Json) -> Json:
 
 def timestamp(at: datetime) -> str:
     """RFC 3339 in UTC, with milliseconds."""
-    return at.astimezone(UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+    utc = at if at.tzinfo is UTC else at.astimezone(UTC)
+    return utc.isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def _message(message: Json, task: Task, ref: str) -> Json:

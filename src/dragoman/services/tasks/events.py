@@ -84,16 +84,16 @@ def check_path(before: State | None, events: Iterable[Event]) -> State | None:
         InvalidTransition: the lifecycle does not have one of them.
         ValueError: they do not follow on each other.
     """
-    current = before
+    # A state is its own text, and is made of it once: this is done for every step of every task.
+    current: str | None = before
     for event in events:
         if not isinstance(event, dict) or event["kind"] != "status":
             continue
-        came_from = State(event["from"]) if "from" in event else None
-        if came_from is not current:
+        came_from, to = event.get("from"), event["to"]
+        if came_from != current:
             raise ValueError(f"a task that is {current} has no transition from {came_from}")
-        to = State(event["to"])
-        taken_over = came_from is to is State.IN_PROGRESS
+        taken_over = came_from == to == "in_progress"
         if came_from is not None and not taken_over:
             check_transition(came_from, to)
         current = to
-    return current
+    return State(current) if current is not None else None

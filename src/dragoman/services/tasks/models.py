@@ -91,12 +91,12 @@ class LoggedEvent:
     body: Json
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ToolCall:
     """The tool that a message names in a data part `{"tool": ..., "arguments": {...}, "idempotency_key"?}`.
 
-    `name` is None where the message has something else than text there: its task fails. `admitted` is set where the
-    door has counted the call.
+    `name` is None where the message has something else than text there: its task fails. `admitted` is set by the door
+    that has counted the call.
     """
 
     name: str | None

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from dragoman import kit
-from dragoman.context import Caller
+from dragoman.context import Caller, Progress
 from dragoman.errors import DragomanError
 from dragoman.infra.limits import Admitted
 from dragoman.services.tasks.engine.leases import Lease
@@ -105,12 +105,20 @@ class Executor(Protocol):
         """Do the work; whatever it raises becomes a failed task, with nothing internal shown."""
         ...
 
-    def skill_of(self, job: Job) -> str | None:
-        """Whose work it is, as far as that is known before it is done."""
+    async def read(self, caller: Caller, call: ToolCall, task_id: UUID, progress: Progress) -> Outcome:
+        """Call an operation that only reads, for a task that is not stored yet; what it raises is as with `execute`."""
+        ...
+
+    def skill_of(self, call: ToolCall | None, skill: str | None) -> str | None:
+        """Whose work it is, as far as that is known before it is done: `skill` unless the call says otherwise."""
         ...
 
     def is_direct(self, call: ToolCall | None) -> bool:
         """Whether the message calls an operation with no detour: then no agent is asked."""
+        ...
+
+    def is_read(self, call: ToolCall | None) -> bool:
+        """Whether the message calls an operation with no detour, and that one changes nothing."""
         ...
 
     def keepable(self, message: Json, call: ToolCall | None) -> Json:
@@ -123,6 +131,10 @@ class Tools(Protocol):
 
     def has(self, name: str) -> bool:
         """Whether there is such a tool."""
+        ...
+
+    def reads(self, name: str) -> bool:
+        """Whether there is such a tool, and it changes nothing."""
         ...
 
     def keepable(self, name: str, arguments: Any) -> Any:

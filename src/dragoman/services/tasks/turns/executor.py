@@ -1,11 +1,12 @@
 """Doing the work: an operation that the message names, or a turn of the agent that is served."""
 
 from typing import Any
+from uuid import UUID
 
 import orjson
 
 from dragoman import kit
-from dragoman.context import progress_to, within_task
+from dragoman.context import Caller, Progress, progress_to, within_task
 from dragoman.errors import InvalidInput
 from dragoman.infra.ids import new_text_id
 from dragoman.infra.telemetry import TaskMetrics
@@ -60,10 +61,22 @@ class TaskExecutor:
         """Whether the message calls an operation with no detour: then no agent is asked."""
         return call is not None and self._find_direct(call.name) is not None
 
-    def skill_of(self, job: Job) -> str | None:
+    def is_read(self, call: ToolCall | None) -> bool:
+        """Whether the message calls an operation with no detour, and that one changes nothing."""
+        return call is not None and call.name is not None and self._tools.reads(call.name) and self.is_direct(call)
+
+    async def read(self, caller: Caller, call: ToolCall, task_id: UUID, progress: Progress) -> Outcome:
+        """Call an operation that only reads, for a task that is not stored yet."""
+        name = call.name or ""
+        self._metrics.routed(kit.How.TOOL)
+        with within_task(str(task_id)), progress_to(progress):
+            made = await self._tools.run(caller, name, call.arguments, key=None, admitted=call.admitted)
+        return self._completed(name, made)
+
+    def skill_of(self, call: ToolCall | None, skill: str | None) -> str | None:
         """The skill of the tool that the message names, else the one that the task is with."""
-        name = job.tool_call.name if job.tool_call is not None else None
-        return _skill(name) if name is not None and self._tools.has(name) else job.skill
+        name = call.name if call is not None else None
+        return _skill(name) if name is not None and self._tools.has(name) else skill
 
     def keepable(self, message: Json, call: ToolCall | None) -> Json:
         """The message without the secrets of the operations that it names."""
@@ -92,8 +105,11 @@ class TaskExecutor:
 
         with progress_to(progress):
             made = await self._made(job, name, arguments, key=key)
+        return self._completed(name, made)
+
+    def _completed(self, name: str, made: Made) -> Outcome:
         if len(orjson.dumps(made.shown)) > self._sizes.artifact_bytes:
-            return _outcome(_too_large(self._sizes.artifact_bytes, _skill(name)), {}, job.slot)
+            return _outcome(_too_large(self._sizes.artifact_bytes, _skill(name)), {}, None)
         kept, shown = ([_data_artifact(name, data)] for data in (made.kept, made.shown))
         return Outcome(State.SUCCEEDED, skill=_skill(name), artifacts=kept, once=shown if shown != kept else [])
 

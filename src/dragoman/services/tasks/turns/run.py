@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Final, cast
+from typing import Any, Final, cast
 from uuid import UUID
 
 import structlog
@@ -38,6 +38,8 @@ from dragoman.services.tasks.turns.execution import Executor, Job, Outcome, Turn
 _LOG = structlog.get_logger(__name__)
 # A single call to another system is not taken to last longer.
 _LONGEST_EFFECT_S: Final = 120.0
+_ACCEPTED: Final = events.accepted()
+_OPENING: Final = events.status(State.VALIDATED, State.IN_PROGRESS, attempt=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,8 @@ class Turn:
     """What a turn answers: a message to a task, by whom it was sent, and the tool that it names.
 
     A `fresh` context has nothing said before. With `replies` the turn may end without a task. Where the `outcome` is
-    known already there is no work, and the task tells of it. `age_s` is how long ago the turn began, elsewhere.
+    known already there is no work, and the task tells of it. `work` is under way already; its outcome is awaited.
+    `age_s` is how long ago the turn began, elsewhere.
     """
 
     caller: Caller
@@ -69,6 +72,7 @@ class Turn:
     claim: KeyClaim | None = None
     outcome: Outcome | None = None
     picks: int = 1
+    work: "asyncio.Task[Outcome] | None" = None
     age_s: float | None = None
 
 
@@ -132,7 +136,7 @@ class TurnRun(Attempt):
 
     async def _store(self) -> None:
         task, since = self.task, now()
-        born = [*_begun(task), *await self._buffer.take()]
+        born = [*begun(task), *await self._buffer.take()]
         # It may be stored although the answer is lost: without one, this process may not go on past the lease.
         self._on.engine.leased(self.lease, since=since)
         try:
@@ -146,24 +150,7 @@ class TurnRun(Attempt):
 
     async def ended(self, within_s: float | None) -> bool:
         """Wait for the work to end, but not for longer; return whether it has."""
-        # What asyncio.wait does, for one task: every message waits here.
-        if not self.work.done():
-            loop = asyncio.get_running_loop()
-            waiter: asyncio.Future[None] = loop.create_future()
-
-            def wake(_: object = None) -> None:
-                if not waiter.done():
-                    waiter.set_result(None)
-
-            timer = loop.call_later(within_s, wake) if within_s is not None else None
-            self.work.add_done_callback(wake)
-            try:
-                await waiter
-            finally:
-                self.work.remove_done_callback(wake)
-                if timer is not None:
-                    timer.cancel()
-        return self.work.done()
+        return await ended_within(self.work, within_s)
 
     async def first_sign(self, within_s: float) -> None:
         """Wait until the work has ended or the task was stored, but not for longer."""
@@ -173,7 +160,7 @@ class TurnRun(Attempt):
 
     def as_born(self) -> Task:
         """Return the task as it is right after its birth: what happened later follows from its `seq`."""
-        return replace(self.task, seq=self.stored_seq or len(_begun(self.task)))
+        return replace(self.task, seq=self.stored_seq or len(begun(self.task)))
 
     async def perform(self) -> Step | Birth | None:
         """Answer the message; return what is to be written of it."""
@@ -214,7 +201,7 @@ class TurnRun(Attempt):
             return _given_up(self._on.retries.max_attempts)
         job, deadline = self._job(), self._begin_deadline()
         try:
-            outcome = await self._on.executor.execute(job)
+            outcome = await (self._turn.work or self._on.executor.execute(job))
         except kit.EffectUnknown as unknown:
             return _asked(unknown, job)
         except TurnPostponed as postponed:
@@ -222,8 +209,7 @@ class TurnRun(Attempt):
         except asyncio.CancelledError:
             if not deadline.caught():
                 raise
-            _LOG.warning("turns.timed_out", task_id=str(job.task_id), skill=self._on.executor.skill_of(job))
-            return failed(TaskTimedOut(after_s=self._on.deadlines.after_s), skill=self._on.executor.skill_of(job))
+            return timed_out(self._on.deadlines, job.task_id, self._on.executor.skill_of(job.tool_call, job.skill))
         except Exception as error:  # noqa: BLE001 - a worker loop: whatever happens, the task ends
             return self._failed(job, error)
         finally:
@@ -232,21 +218,10 @@ class TurnRun(Attempt):
         return outcome if away is None else self._tried_again(away)
 
     def _failed(self, job: Job, error: Exception) -> Outcome:
-        """Return the outcome of a failure; as long as nothing is stored, it may be the sender's answer instead.
-
-        Raises:
-            RateLimited, Unauthenticated: it is not about the task but about who asks.
-            UpstreamUnavailable: our own database is away.
-        """
-        skill = self._on.executor.skill_of(job)
         if is_database_away(error):
             return self._tried_again(cast("DragomanError", error))
-        if isinstance(error, RateLimited | Unauthenticated) and not self._stored:
-            raise error
-        if isinstance(error, DragomanError):
-            return failed(error, skill=skill, refused=True)
-        _LOG.error("turns.work_failed", task_id=str(job.task_id), skill=skill, exc_info=error)
-        return failed(Internal(), skill=skill)
+        skill = self._on.executor.skill_of(job.tool_call, job.skill)
+        return outcome_of(error, job.task_id, skill, stored=self._stored)
 
     def _job(self) -> Job:
         task, turn = self.task, self._turn
@@ -264,7 +239,7 @@ class TurnRun(Attempt):
             slot=slot,
             resumed=slot is not None,
             attempt=self.lease.attempt,
-            report=self._report,
+            report=self.append,
             note=self._note,
             store=self.store,
             fresh=turn.fresh,
@@ -302,7 +277,7 @@ class TurnRun(Attempt):
         task.state, task.message, task.error, task.slot = outcome.state, step.message, step.error, step.slot
         task.skill, task.status_at, task.artifacts = outcome.skill or task.skill, step.status_at, step.artifacts or []
         task.history = [*task.history, *step.history]
-        return self._birth([*_begun(task), *step.events])
+        return self._birth([*begun(task), *step.events])
 
     def _step(self, outcome: Outcome, reported: Sequence[Event]) -> Step:
         task = self.task
@@ -351,7 +326,8 @@ class TurnRun(Attempt):
             return self._on.deadlines.begin()
         return Deadlines(self._on.deadlines.after_s - self._turn.age_s).begin()
 
-    async def _report(self, event: Json, *, linger: bool = False) -> None:
+    async def append(self, event: Json, *, linger: bool = False) -> None:
+        """Append to the log of the task, which is stored for it; what may linger goes with what follows soon."""
         self.lease.check()
         await self.store()
         self._buffer.hold(event)
@@ -414,9 +390,53 @@ def failed(error: DragomanError, *, skill: str | None = None, refused: bool = Fa
     return Outcome(State.FAILED, skill, message=[{"kind": "text", "text": error.message}], error=shown, refused=refused)
 
 
-def _begun(task: Task) -> list[Event]:
+def outcome_of(error: Exception, task_id: UUID, skill: str | None, *, stored: bool) -> Outcome:
+    """Return the outcome of a failure; as long as nothing is stored, it may be the sender's answer instead.
+
+    Raises:
+        RateLimited, Unauthenticated: it is not about the task but about who asks.
+        UpstreamUnavailable: our own database is away.
+    """
+    if not stored and (isinstance(error, RateLimited | Unauthenticated) or is_database_away(error)):
+        raise error
+    if isinstance(error, DragomanError):
+        return failed(error, skill=skill, refused=True)
+    _LOG.error("turns.work_failed", task_id=str(task_id), skill=skill, exc_info=error)
+    return failed(Internal(), skill=skill)
+
+
+def timed_out(deadlines: Deadlines, task_id: UUID, skill: str | None) -> Outcome:
+    """Return the outcome of a turn whose time is over."""
+    _LOG.warning("turns.timed_out", task_id=str(task_id), skill=skill)
+    return failed(TaskTimedOut(after_s=deadlines.after_s), skill=skill)
+
+
+async def ended_within(work: "asyncio.Task[Any]", within_s: float | None) -> bool:
+    """Wait for a task to end, but not for longer; return whether it has."""
+    # What asyncio.wait does, for one task: every message waits here.
+    if not work.done():
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+
+        def wake(_: object = None) -> None:
+            if not waiter.done():
+                waiter.set_result(None)
+
+        timer = loop.call_later(within_s, wake) if within_s is not None else None
+        work.add_done_callback(wake)
+        try:
+            await waiter
+        finally:
+            work.remove_done_callback(wake)
+            if timer is not None:
+                timer.cancel()
+    return work.done()
+
+
+def begun(task: Task) -> list[Event]:
     """Return how every turn begins that nothing held up."""
-    return [*events.accepted(), events.status(State.VALIDATED, State.IN_PROGRESS, attempt=task.attempt)]
+    opening = _OPENING if task.attempt == 1 else events.status(State.VALIDATED, State.IN_PROGRESS, attempt=task.attempt)
+    return [*_ACCEPTED, opening]
 
 
 def _given_up(attempts: int) -> Outcome:

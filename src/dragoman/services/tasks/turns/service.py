@@ -45,6 +45,7 @@ from dragoman.services.tasks.passages import SEND_MESSAGE
 from dragoman.services.tasks.ports import Delegations, Refusals, Sessions
 from dragoman.services.tasks.reader import TaskReader
 from dragoman.services.tasks.store import TaskStore, ThreadStore
+from dragoman.services.tasks.turns.direct import DirectRead
 from dragoman.services.tasks.turns.drafts import Drafts
 from dragoman.services.tasks.turns.execution import Outcome
 from dragoman.services.tasks.turns.run import Turn, TurnDependencies, TurnRun, failed, turn_birth
@@ -93,7 +94,7 @@ class TaskService:
         """
 
         async def work() -> Task:
-            begun = await self._start(caller, incoming, replies=False)
+            begun = await self._start(caller, incoming, replies=False, waits=incoming.wait_s != 0)
             return await self._waited(caller, incoming, begun)
 
         return await self._once(caller, incoming, work)
@@ -102,7 +103,7 @@ class TaskService:
         """The same, for one who can do with a message: work that ends at once and needs no task gives a reply."""
 
         async def work() -> Task | Reply:
-            begun = await self._start(caller, incoming, replies=incoming.wait_s != 0)
+            begun = await self._start(caller, incoming, replies=incoming.wait_s != 0, waits=incoming.wait_s != 0)
             task = await self._waited(caller, incoming, begun)
             reply = begun.reply if isinstance(begun, TurnRun) else None
             return task if reply is None else Reply(task.context_id, reply)
@@ -170,13 +171,14 @@ class TaskService:
                 if not happenings and not await _woken(signal, beat_s):
                     yield None
 
-    async def _start(self, caller: Caller, incoming: Incoming, *, replies: bool) -> TurnRun | Task:
-        """The run that a message began, or the task that it handed over or spoke to."""
+    async def _start(self, caller: Caller, incoming: Incoming, *, replies: bool, waits: bool = False) -> TurnRun | Task:
+        """The run that a message began, or the task that it handed over or spoke to, or that has ended already."""
         if incoming.task_ref:
             return await self._resume(caller, incoming)
         if self._delegations is not None and self._delegations.takes(incoming):
             return await self._hand_over(self._delegations, caller, incoming)
-        return await self._begin(caller, incoming, replies=replies and incoming.idempotency_key is None)
+        keyed = incoming.idempotency_key is not None
+        return await self._begin(caller, incoming, replies=replies and not keyed, waits=waits and not keyed)
 
     async def _hand_over(self, delegations: Delegations, caller: Caller, incoming: Incoming) -> TurnRun | Task:
         try:
@@ -252,7 +254,7 @@ class TaskService:
             return replace(rested, replayed=run.replayed, metadata={**rested.metadata, **told})
         if incoming.wait_s == 0:
             return await self._stored(caller, run)
-        moment_s = _MOMENT_S if incoming.wait_s is None else min(_MOMENT_S, incoming.wait_s)
+        moment_s = _moment_s(incoming.wait_s)
         if not await run.ended(moment_s):
             await run.store()
             await run.ended(None if incoming.wait_s is None else incoming.wait_s - moment_s)
@@ -263,7 +265,7 @@ class TaskService:
         return task
 
     async def _begin(
-        self, caller: Caller, incoming: Incoming, *, replies: bool, outcome: Outcome | None = None
+        self, caller: Caller, incoming: Incoming, *, replies: bool, waits: bool = False, outcome: Outcome | None = None
     ) -> TurnRun | Task:
         context_id = incoming.context_id or str(self._turns.new_id())
         known = await self._check_thread(caller, incoming.context_id, incoming.message)
@@ -297,6 +299,13 @@ class TaskService:
             await incoming.attach(task, 0)
         claim = self._claim(caller, incoming)
         turn = Turn(caller, message, incoming.tool_call, not known, replies, claim, outcome)
+        if (
+            waits
+            and (call := incoming.tool_call) is not None
+            and incoming.alias is None
+            and self._executor.is_read(call)
+        ):
+            return await DirectRead(self._turns, task, turn, call).run(_moment_s(incoming.wait_s))
         fifo_key = None if direct else context_key(context_id)
         if fifo_key is None or incoming.context_id is None:
             lease = self._engine.lease(task.id, 1, fifo_key=fifo_key)
@@ -480,6 +489,11 @@ def _effect_answer(task: Task, message: Json) -> tuple[kit.EffectAnswer | None, 
             "effect", f"must say whether the step was done: {{'step': {slot['effect']!r}, 'done': true or false}}"
         )
     return answer, {"restart": slot["restart"]}
+
+
+def _moment_s(wait_s: float | None) -> float:
+    """Return how long a turn may go on before it is stored, for one who waits so long."""
+    return _MOMENT_S if wait_s is None else min(_MOMENT_S, wait_s)
 
 
 def _rests(happening: LoggedEvent) -> bool:
