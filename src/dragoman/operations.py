@@ -21,14 +21,14 @@ class Input(BaseModel):
     The value of the field that `stands_alone` names may be sent by itself, without that name around it.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     stands_alone: ClassVar[str] = ""
 
 
 class Output(BaseModel):
     """What an operation gives."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     def without_secrets(self) -> "Output":
         """What may be kept of it: an output that shows a secret once overrides this."""

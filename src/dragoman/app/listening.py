@@ -55,6 +55,11 @@ def reserve_grpc(settings: Settings) -> socket.socket | None:
         raise _refused(settings.host, settings.grpc_port, error, "DRAGOMAN_GRPC_PORT") from error
 
 
+def share_port(host: str, port: int) -> socket.socket:
+    """Another socket of a port that is reserved: several processes, and gRPC beside them, share it."""
+    return _bind(host, port, share=True)
+
+
 def port_of(listener: socket.socket) -> int:
     """The port that it got."""
     port: int = listener.getsockname()[1]

@@ -23,10 +23,11 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from dragoman import __version__
 from dragoman.app.composition import Addresses, Application, build
-from dragoman.app.listening import address_of, home_of, listen, port_of, reserve_grpc, url_of
+from dragoman.app.listening import address_of, home_of, listen, port_of, reserve_grpc, share_port, url_of
 from dragoman.infra.auth.keyring import Keyring, KeyringError
 from dragoman.infra.config import ConfigError, Settings
 from dragoman.infra.db import APP_ROLE, Database, find_foreign_key, migrate
+from dragoman.infra.edge.grpc_on_demand import GrpcOnDemand
 from dragoman.infra.edge.protocol import KEEP_ALIVE_S, HttpProtocol
 from dragoman.infra.edge.tls import TlsProtocol, tls_context
 from dragoman.infra.embedded import EmbeddedServices, tie_to_parent, wait_for_exit
@@ -164,7 +165,7 @@ class _Server(uvicorn.Server):
     def __init__(
         self,
         config: uvicorn.Config,
-        grpc: "GrpcServer | None",
+        grpc: GrpcOnDemand | None,
         *,
         on_ready: Callable[[], None],
         on_leaving: Callable[[], None],
@@ -196,7 +197,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self._grpc is not None:
-            await self._grpc.start()
+            self._grpc.start()
         self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -247,20 +248,23 @@ async def run(
         await _stop(application)
 
 
-def _open_grpc(settings: Settings, application: Application, listener: socket.socket, port: int) -> "GrpcServer":
-    from dragoman.infra.edge.grpc import GrpcRules, GrpcServer  # noqa: PLC0415 - an extra
+def _open_grpc(settings: Settings, application: Application, listener: socket.socket, port: int) -> GrpcOnDemand:
+    def make() -> "GrpcServer":
+        from dragoman.infra.edge.grpc import GrpcRules, GrpcServer  # noqa: PLC0415 - an extra, and 11 MB
 
-    rules = GrpcRules(
-        address=address_of(settings.host, port),
-        home=(home_of(settings), port_of(listener)),
-        max_message_bytes=settings.max_body_bytes,
-        certificate=settings.tls_cert,
-        key=settings.tls_key,
-    )
-    app: Any = application.grpc
-    if settings.behind_tls_proxy:
-        app = ProxyHeadersMiddleware(app, settings.trusted_proxies)
-    return GrpcServer(app, rules)
+        rules = GrpcRules(
+            address=address_of(settings.host, port),
+            home=(home_of(settings), port_of(listener)),
+            max_message_bytes=settings.max_body_bytes,
+            certificate=settings.tls_cert,
+            key=settings.tls_key,
+        )
+        app: Any = application.grpc
+        if settings.behind_tls_proxy:
+            app = ProxyHeadersMiddleware(app, settings.trusted_proxies)
+        return GrpcServer(app, rules)
+
+    return GrpcOnDemand(share_port(settings.host, port), make)
 
 
 def _spare_the_collector() -> None:

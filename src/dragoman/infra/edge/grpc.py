@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
@@ -21,6 +21,7 @@ import grpc.aio
 from dragoman.infra.edge.protocol import MAX_HEAD_BYTES, PATIENCE_S
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from pathlib import Path
 
     from dragoman.infra.edge.edge import AsgiApp, AsgiScope, Message
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 _BEAT_MS: Final = 20_000
 _MOST_STREAMS: Final = 1000
 _CODES: Final = {str(code.value[0]).encode(): code for code in grpc.StatusCode}
+_LOCAL: Final = "127.0.0.1"
 Metadata = tuple[tuple[str, str | bytes], ...]
+Address = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +52,11 @@ class GrpcServer(grpc.GenericRpcHandler):
         self._app = app
         self._rules = rules
         self._server: grpc.aio.Server | None = None
+        self.relay_address = _LOCAL, 0
+        self._clients: dict[Address, Address] = {}
 
     async def start(self) -> None:
-        """Listen; several processes may share the address."""
+        """Listen; several processes may share the address. What this process relays comes in at a port of its own."""
         server = grpc.aio.server(
             options=[
                 ("grpc.so_reuseport", 1),
@@ -66,10 +71,12 @@ class GrpcServer(grpc.GenericRpcHandler):
         )
         server.add_generic_rpc_handlers([self])
         credentials = self._credentials()
-        if credentials is None:
-            server.add_insecure_port(self._rules.address)
-        else:
-            server.add_secure_port(self._rules.address, credentials)
+        for address in (self._rules.address, f"{_LOCAL}:0"):
+            if credentials is None:
+                port = server.add_insecure_port(address)
+            else:
+                port = server.add_secure_port(address, credentials)
+        self.relay_address = _LOCAL, port
         await server.start()
         self._server = server
 
@@ -78,6 +85,15 @@ class GrpcServer(grpc.GenericRpcHandler):
         if self._server is not None:
             await self._server.stop(drain_s)
             self._server = None
+
+    @contextmanager
+    def relayed(self, relay: Address, client: Address) -> Generator[None]:
+        """Let calls from the address of a relay be those of its client meanwhile."""
+        self._clients[relay] = client
+        try:
+            yield
+        finally:
+            del self._clients[relay]
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes]:
         """Every method reads and writes as many messages as it likes: on the wire there is no difference."""
@@ -103,7 +119,7 @@ class GrpcServer(grpc.GenericRpcHandler):
             "raw_path": path.encode(),
             "query_string": b"",
             "headers": headers,
-            "client": _address_of(peer),
+            "client": self._clients.get(address, address) if (address := _address_of(peer)) else None,
             "server": self._rules.home,
         }
 
@@ -161,7 +177,7 @@ def _metadata(headers: list[tuple[bytes, bytes]]) -> Metadata:
     return tuple(shown)
 
 
-def _address_of(peer: str) -> tuple[str, int] | None:
+def _address_of(peer: str) -> Address | None:
     """Of `ipv4:127.0.0.1:5` or `ipv6:%5B::1%5D:5`."""
     host, _, port = unquote(peer).partition(":")[2].rpartition(":")
     try:
