@@ -58,6 +58,7 @@ class TaskMetrics:
         for what in ("contexts", "threads", "tasks"):
             self._cleaned.labels(what)
         self._known: set[str] = set()
+        self._routes: dict[str, Counter] = {}
         self._children: dict[tuple[str | None, str], tuple[Counter, Histogram]] = {}
 
     def turned(self, skill: str | None, state: str, seconds: float, code: str | None) -> None:
@@ -78,7 +79,9 @@ class TaskMetrics:
 
     def routed(self, by: str) -> None:
         """Count one message whose work was found."""
-        self._ledger.note(lambda: self._routing.labels(by).inc())
+        if (child := self._routes.get(by)) is None:
+            child = self._routes[by] = self._routing.labels(by)
+        self._ledger.note(child.inc)
 
     def queued(self, *, due: int, running: int, left: int) -> None:
         """Set what the last look at the queue found."""

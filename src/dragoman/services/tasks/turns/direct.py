@@ -10,9 +10,10 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from dragoman.context import Caller
 from dragoman.services.tasks import events
 from dragoman.services.tasks.lifecycle import State
-from dragoman.services.tasks.models import Task, ToolCall
+from dragoman.services.tasks.models import Json, Task, ToolCall
 from dragoman.services.tasks.turns.execution import Outcome
 from dragoman.services.tasks.turns.run import (
     Turn,
@@ -28,14 +29,17 @@ from dragoman.services.tasks.turns.run import (
 class DirectRead:
     """One read, from the message to the stored task."""
 
-    __slots__ = ("_call", "_on", "_run", "_skill", "_started_s", "_task", "_turn", "_work", "_writing")
+    __slots__ = ("_call", "_caller", "_message", "_on", "_run", "_skill", "_started_s", "_task", "_work", "_writing")
 
     _work: "asyncio.Task[Outcome]"
 
-    def __init__(self, dependencies: TurnDependencies, task: Task, turn: Turn, call: ToolCall) -> None:
+    def __init__(
+        self, dependencies: TurnDependencies, task: Task, caller: Caller, message: Json, call: ToolCall
+    ) -> None:
         self._on = dependencies
         self._task = task
-        self._turn = turn
+        self._caller = caller
+        self._message = message
         self._call = call
         self._skill = dependencies.executor.skill_of(call, task.skill)
         self._started_s = time.time()
@@ -67,7 +71,7 @@ class DirectRead:
     async def _perform(self) -> Outcome:
         # Without a deadline: what is not over within a moment becomes a turn, and that has one.
         try:
-            outcome = await self._on.executor.read(self._turn.caller, self._call, self._task.id, self._tell)
+            outcome = await self._on.executor.read(self._caller, self._call, self._task.id, self._tell)
         except Exception as error:
             if self._run is not None:
                 raise  # the turn knows whether it can be tried again
@@ -97,7 +101,8 @@ class DirectRead:
         """Hand the work over to a turn of the engine, which awaits it."""
         if self._run is None:
             self._work.add_done_callback(_seen)
-            turn = replace(self._turn, work=self._work, age_s=time.time() - self._started_s)
+            age_s = time.time() - self._started_s
+            turn = Turn(self._caller, self._message, self._call, work=self._work, age_s=age_s)
             self._run = TurnRun(self._on, self._task, turn, self._on.engine.lease(self._task.id, 1), stored=False)
             self._on.engine.start(self._run)
         return self._run

@@ -297,15 +297,11 @@ class TaskService:
         )
         if incoming.attach is not None:
             await incoming.attach(task, 0)
+        call = incoming.tool_call
+        if waits and incoming.alias is None and call is not None and self._executor.is_read(call):
+            return await DirectRead(self._turns, task, caller, message, call).run(_moment_s(incoming.wait_s))
         claim = self._claim(caller, incoming)
         turn = Turn(caller, message, incoming.tool_call, not known, replies, claim, outcome)
-        if (
-            waits
-            and (call := incoming.tool_call) is not None
-            and incoming.alias is None
-            and self._executor.is_read(call)
-        ):
-            return await DirectRead(self._turns, task, turn, call).run(_moment_s(incoming.wait_s))
         fifo_key = None if direct else context_key(context_id)
         if fifo_key is None or incoming.context_id is None:
             lease = self._engine.lease(task.id, 1, fifo_key=fifo_key)
