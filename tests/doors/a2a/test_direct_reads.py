@@ -1,6 +1,6 @@
 """A tool that only reads is done in memory and written once; whatever it meets, its task is like any other."""
 
-import re
+import json
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -9,6 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
+from dragoman.context import report_progress
+from dragoman.services.tenancy.users import UserService
 from tests.backstage import locked, metrics, sql
 from tests.doors.a2a.calling import A2A, CONFORMANCE, error_of, state, tool
 from tests.harness import InProcess, Server, wait_for
@@ -45,8 +47,8 @@ def tasks_of(caller: A2A, context: str) -> list[dict[str, Any]]:
 
 def moves(server: Server, task_id: str) -> list[tuple[Any, ...]]:
     """What the log of a task says, in short."""
-    bodies = [row["body"] for row in sql(server, STEPS, task_id)]
-    return [tuple(re.findall(r'"(?:kind|from|to)": "(\w+)"', body)) for body in bodies]
+    bodies = [json.loads(row["body"]) for row in sql(server, STEPS, task_id)]
+    return [(body["kind"], body.get("from"), body.get("to")) for body in bodies]
 
 
 def test_a_read_is_stored_with_the_same_steps_as_one_that_is_streamed(served: Server, a2a: A2A) -> None:
@@ -112,6 +114,23 @@ def test_a_read_that_takes_too_long_fails_with_timeout() -> None:
 
         assert (error_of(task)["code"], error_of(task)["details"]) == ("TIMEOUT", {"after_s": 0.5})
         assert 'dragoman_task_errors_total{code="TIMEOUT",skill="memory"}' in metrics(hasty)
+
+
+def test_what_a_read_tells_of_its_progress_is_in_the_log_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    whoami = UserService.whoami
+
+    async def telling(self: UserService, *given: Any) -> Any:
+        await report_progress("half of it", 50)
+        return await whoami(self, *given)
+
+    monkeypatch.setattr(UserService, "whoami", telling)
+    with InProcess(CONFORMANCE) as server:
+        task = A2A(server).send(tool("identity_show"))
+
+        assert state(task) == "COMPLETED"
+        kinds = [kind for kind, *_ in moves(server, task["id"])]
+        assert kinds == ["status", "status", "status", "progress", "artifact", "status"]
+        assert sql(server, "SELECT 1 FROM task_queue WHERE task_id = $1::uuid", task["id"]) == []
 
 
 def test_a_read_goes_on_when_its_sender_has_left(served: Server, a2a: A2A) -> None:
