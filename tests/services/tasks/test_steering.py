@@ -10,8 +10,8 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from tests.doors.mcp.calling import Mcp
 from tests.backstage import sql
+from tests.doors.mcp.calling import Mcp
 from tests.doors.rest.calling import new_tenant
 from tests.harness import Process, Server, wait_for
 from tests.services.tasks.conftest import with_workers
