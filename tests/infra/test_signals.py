@@ -126,13 +126,13 @@ async def test_a_process_hears_while_an_earlier_connection_still_has_its_presenc
 
 @pytest.mark.parametrize("job", ["signals_send", "signals_receive"])
 async def test_a_job_on_a_half_open_connection_fails_and_does_not_wait_for_tcp(
-    url: str, channel: str, tmp_path: Path, job: str
+    url: str, channel: str, tmp_path: Path, job: str, sql: asyncpg.Connection
 ) -> None:
     async with asyncio.timeout(60), Line(url, tmp_path).open() as line:
         listener = Listener(line.url, channel, present=channel)
         async with listener.running() as jobs:
             await listener.listens.wait()
-            listener.to_send.put_nowait("one")
+            await sql.execute("SELECT pg_notify($1, 'one')", channel)
             assert await listener.heard.get() == "one"
             line.hold()
             listener.to_send.put_nowait("two")
@@ -151,3 +151,16 @@ async def test_a_receiver_whose_connection_is_ended_fails(url: str, channel: str
 
         with pytest.raises(UpstreamUnavailable):
             await jobs["signals_receive"]
+
+
+async def test_a_process_hears_others_and_not_itself(url: str, channel: str) -> None:
+    one, other = Listener(url, channel), Listener(url, channel)
+
+    async with asyncio.timeout(60), one.running(), other.running():
+        await asyncio.gather(one.listens.wait(), other.listens.wait())
+        one.to_send.put_nowait("mine")
+        heard = [await other.heard.get()]
+        other.to_send.put_nowait("yours")
+        heard.append(await one.heard.get())
+
+    assert heard == ["mine", "yours"]

@@ -21,6 +21,8 @@ from dragoman.services.tasks.engine.store import EngineStore, Keeping
 from dragoman.services.tasks.engine.store_effects import EffectStore
 
 _CHANNEL: Final = "dragoman_tasks"
+# Stands in a message beside the ids of tasks that changed.
+_QUEUED: Final = "queued"
 # So many heartbeats fit into a lease, with one to spare.
 _HEARTBEATS: Final = 3.5
 
@@ -55,11 +57,14 @@ class EngineCore:
         return [leases, sweep, claim, *self.signals.jobs(self._changed, self._heard, self.notifier.wake_all)]
 
     async def _changed(self) -> Iterable[str]:
-        return [str(task_id) for task_id in await self.notifier.take_nudges()]
+        changed, queued = await self.notifier.take_nudges()
+        return [*((_QUEUED,) if queued else ()), *map(str, changed)]
 
     def _heard(self, names: Iterable[str]) -> None:
-        self.engine.poke()
-        for task_id in [UUID(name) for name in names]:
+        received = set(names)
+        if _QUEUED in received:
+            self.engine.wake()
+        for task_id in [UUID(name) for name in received - {_QUEUED}]:
             self.notifier.wake(task_id)
             if self.engine.find(task_id) is not None:
                 look = asyncio.ensure_future(self.engine.look_at(task_id))

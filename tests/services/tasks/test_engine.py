@@ -83,6 +83,9 @@ class Turnstile(Attempt):
         """Say something."""
         return Step.of(self.lease, self.task.tenant_id, events)
 
+    async def after_parking(self) -> None:
+        """Never needed here."""
+
     def finished(self, outcome: Step | Birth | None, *, seq: int) -> None:
         """Say that it is written."""
         del outcome, seq

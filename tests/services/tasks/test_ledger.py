@@ -300,3 +300,23 @@ async def test_many_effects_at_one_moment_are_told_apart(task: Task) -> None:
 
     assert sorted(one["receipt"] for one in outcomes) == [1, 2, 3, 4, 5]
     assert len(set(task.outside.keys)) == 5
+
+
+async def test_one_who_asks_a_person_hears_of_an_outcome_that_was_written_just_before() -> None:
+    task, heard = Task(), list[tuple[UUID, UUID, str]]()
+
+    async def hear(*about: UUID | str) -> None:
+        heard.append(about)  # pyright: ignore[reportArgumentType] - tenant, task and step
+
+    task.ledger.tell_of_late(hear)
+    lease = task.next_attempt()
+    intent = Intent(TENANT, TASK, TASK, "send", b"d" * 32, lease.attempt, lease.owner, WITHIN_S)
+    await task.ledger.intend(intent)
+    await task.ledger.tell_if_known(TENANT, TASK, "send")
+    before = list(heard)
+    await task.ledger.settle(intent, {"receipt": 1})
+
+    task.store.failures = 2
+    await task.ledger.tell_if_known(TENANT, TASK, "send")
+
+    assert (before, heard) == ([], [(TENANT, TASK, "send")])

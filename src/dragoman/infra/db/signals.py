@@ -58,6 +58,7 @@ class Signals:
         self._present = present
         self._command_timeout_s = command_timeout_s
         self._check_s = check_s
+        self._own_pid: int | None = None
 
     def jobs(
         self,
@@ -76,6 +77,7 @@ class Signals:
 
     async def _send(self, take: Callable[[], Awaitable[Iterable[str]]]) -> None:
         async with self._connection(synchronous_commit="off") as connection:
+            self._own_pid = connection.get_server_pid()
             while True:
                 names = await take()
                 with translating():
@@ -88,10 +90,14 @@ class Signals:
             lost = asyncio.Event()
             connection.add_termination_listener(lambda _: lost.set())
             with translating():
-                await connection.add_listener(self._channel, lambda *args: heard(str(args[-1]).split(" ")))
+                await connection.add_listener(self._channel, partial(self._pass_on, heard))
                 missed()
                 await self._watch(connection, lost)
         raise UpstreamUnavailable("postgresql", retry_after_s=2)
+
+    def _pass_on(self, heard: Callable[[Iterable[str]], None], _: Any, pid: int, __: str, message: str) -> None:
+        if pid != self._own_pid:  # what this process says, it knows
+            heard(message.split(" "))
 
     async def _watch(self, connection: Any, lost: asyncio.Event) -> None:
         """Acquire presence and check the connection now and then; return when it is lost."""

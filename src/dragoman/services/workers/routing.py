@@ -51,7 +51,11 @@ def tabulate(built_in: Sequence[Worker], remote: Sequence[tuple[Worker, bool]], 
         if entry.allowed and (best is None or (entry.preferred and not best.preferred)):
             chosen[entry.capability.action] = entry
     routed = tuple(replace(entry, performs=chosen.get(entry.capability.action) is entry) for entry in entries)
-    return Table(routed, {action: Route(entry.worker, entry.capability) for action, entry in chosen.items()})
+    routes = {
+        action: Route(entry.worker, entry.capability, shared=any(entry.worker is worker for worker in built_in))
+        for action, entry in chosen.items()
+    }
+    return Table(routed, routes)
 
 
 def _entry(

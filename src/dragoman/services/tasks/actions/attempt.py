@@ -5,7 +5,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -32,7 +34,7 @@ from dragoman.services.tasks.errors import EffectBusy, TaskTimedOut
 from dragoman.services.tasks.events import Event, Json
 from dragoman.services.tasks.identity import caller_of
 from dragoman.services.tasks.lifecycle import State
-from dragoman.services.workers.protocol import Assignment, Capability, Performed
+from dragoman.services.workers.protocol import Assignment, Performed
 
 _LOG = structlog.get_logger(__name__)
 WAITS_FOR_APPROVAL = "waits for approval"
@@ -58,22 +60,25 @@ class ActionLane:
     def __init__(self, engine: Engine, dependencies: ActionDependencies) -> None:
         self._engine = engine
         self._dependencies = dependencies
-        self._slots: dict[str, _Slots] = {}
+        self._slots: WeakValueDictionary[_SlotsKey, _Slots] = WeakValueDictionary()
 
     def take(self, claim: Claim, lease: Lease) -> Attempt:
         """Return an attempt at an action that was claimed."""
         if claim.action is None:
             raise ValueError("a task of this lane has an envelope")
-        return ActionAttempt(self._engine, self._dependencies, claim, claim.action, lease, self._slot)
+        return ActionAttempt(self._engine, self._dependencies, claim, claim.action, lease, self._slots_of)
 
     def crowded(self) -> Sequence[str]:
         """Return the actions of which as many wait for their worker as it performs at once."""
-        return [action for action, slots in self._slots.items() if slots.waiting >= slots.at_once]
+        return [key.action for key, slots in self._slots.items() if slots.waiting >= slots.at_once]
 
-    def _slot(self, capability: Capability) -> "_Slots":
-        slots = self._slots.get(capability.action)
+    def _slots_of(self, route: Route, tenant: UUID) -> "_Slots":
+        """Return the places for an action; a worker of one tenant that hangs holds up no other tenant."""
+        capability = route.capability
+        key = _SlotsKey(None if route.shared else tenant, route.worker.name, capability.action, capability.at_once)
+        slots = self._slots.get(key)
         if slots is None:
-            slots = self._slots[capability.action] = _Slots(capability.at_once, self._engine.poke)
+            slots = self._slots[key] = _Slots(capability.at_once, self._engine.wake)
         return slots
 
 
@@ -85,6 +90,13 @@ async def _ungrouped(work: Awaitable[Performed]) -> Performed:
         if (end := kit.find_end(group)) is not None:
             raise end from group
         raise
+
+
+class _SlotsKey(NamedTuple):
+    tenant: UUID | None
+    worker: str
+    action: str
+    at_once: int
 
 
 class _Slots:
@@ -124,16 +136,17 @@ class ActionAttempt(Attempt):
         claim: Claim,
         action: ActionDetails,
         lease: Lease,
-        slot: Callable[[Capability], _Slots],
+        slots_of: Callable[[Route, UUID], _Slots],
     ) -> None:
         super().__init__(claim.task, lease)
         self._engine = engine
         self._on = dependencies
         self._action = action
-        self._slot = slot
+        self._slots_of = slots_of
         self._began = datetime.now(UTC)
         self._route: Route | None = None
         self._delegated: Line | None = None
+        self._unknown: str | None = None
         self.caller: Caller = caller_of(claim.task)
         self.opening = events.status(claim.task.state, State.IN_PROGRESS, attempt=lease.attempt)
         self._governance = action.governance
@@ -149,6 +162,7 @@ class ActionAttempt(Attempt):
             with within_task(str(self._action.canonical)), progress_to(self._progress):
                 performed = await self._performed()
         except kit.EffectUnknown as unknown:
+            self._unknown = unknown.step
             return self._park(EffectUnknown(unknown.step))
         except InputNeeded as question:
             return self._park(question)
@@ -184,6 +198,11 @@ class ActionAttempt(Attempt):
         if isinstance(outcome, Step) and outcome.state is not None:
             took_s = (datetime.now(UTC) - self._began).total_seconds()
             self._engine.metrics.turned("task", outcome.state, took_s, (outcome.error or {}).get("code"))
+
+    async def after_parking(self) -> None:
+        """Resume the action if the effect that it asks about was settled meanwhile."""
+        if self._unknown is not None:
+            await self._on.ledger.tell_if_known(self.task.tenant_id, self._action.canonical, self._unknown)
 
     async def _performed(self) -> Performed:
         await self._find_route()
@@ -224,7 +243,7 @@ class ActionAttempt(Attempt):
             answers=tuple(answer["input"] for answer in self._action.answers if "input" in answer),
             cancelled=self.cancellation.is_set,
         )
-        async with self._slot(capability).held():
+        async with self._slots_of(route, self.task.tenant_id).held():
             limit = asyncio.timeout(self._left_s(capability.timeout_s))
             try:
                 async with limit:

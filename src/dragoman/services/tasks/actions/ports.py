@@ -12,10 +12,11 @@ from dragoman.services.workers.protocol import Capability, Json, Worker
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Who performs an action for a tenant."""
+    """Who performs an action for a tenant; a `shared` worker performs it for all."""
 
     worker: Worker
     capability: Capability
+    shared: bool = True
 
 
 class Registry(Protocol):

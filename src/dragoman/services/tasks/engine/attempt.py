@@ -57,6 +57,10 @@ class Attempt(ABC):
     def finished(self, outcome: Step | Birth | None, *, seq: int) -> None:
         """What came of it is written."""
 
+    @abstractmethod
+    async def after_parking(self) -> None:
+        """Look once more for what the task now asks a person for."""
+
     def cancel(self) -> None:
         """Stop: someone has ended the task. The work may take a moment to call off what it began elsewhere."""
         self.lease.until = inf  # no other process will run it

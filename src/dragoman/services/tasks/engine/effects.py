@@ -12,7 +12,8 @@ said that it stopped, or its process and its lease are gone.
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 from uuid import UUID
 
 from dragoman import kit
@@ -24,6 +25,7 @@ from dragoman.services.tasks.engine.ports import Entered, Intent, LedgerStore
 from dragoman.services.tasks.errors import EffectBusy
 from dragoman.services.tasks.models import Json
 
+R = TypeVar("R")
 Perform = Callable[[str], Awaitable[Json]]
 Find = Callable[[str], Awaitable[Json | None]]
 # What an earlier attempt does may be over sooner than its time is: look again after this.
@@ -93,6 +95,15 @@ class Ledger:
         """Write down soon that the attempt was stopped in the middle of it, and will not go on."""
         self._pursue(self._abandoned(intent))
 
+    async def tell_if_known(self, tenant: UUID, canonical: UUID, step: str) -> None:
+        """Tell of an outcome that was written while a task was about to ask a person for it.
+
+        Who writes an outcome looks for a task that asks, and who asks looks for an outcome, each after its own write:
+        one of them finds the other.
+        """
+        if await self._until_available(partial(self._store.is_settled, tenant, canonical, step)):
+            await self._tell(tenant, canonical, step)
+
     async def close(self, *, within_s: float = 5.0) -> None:
         """Wait for what is still being written, but not for a database that is away."""
         if self._pursued:
@@ -119,12 +130,8 @@ class Ledger:
             pass  # it may be written, and only the answer lost
         else:
             if entered is None or not entered.fresh:
-                return None
-        while True:
-            try:
-                return await self._store.withdraw(intent)
-            except UpstreamUnavailable:
-                await asyncio.sleep(self._backoff_s)
+                return
+        await self._until_available(partial(self._store.withdraw, intent))
 
     async def _settled(self, intent: Intent, outcome: Json, written: "asyncio.Future[None]") -> None:
         """Write an outcome for as long as it takes, and tell of it: its attempt may be over."""
@@ -135,15 +142,23 @@ class Ledger:
             except UpstreamUnavailable:
                 await asyncio.sleep(self._backoff_s)
                 written = self._outcomes.begin((intent, outcome))
-        if self._settled_late is not None:
-            await self._settled_late(intent.tenant, intent.canonical, intent.step)
+        await self._tell(intent.tenant, intent.canonical, intent.step)
 
-    async def _abandoned(self, intent: Intent) -> None:
+    async def _tell(self, tenant: UUID, canonical: UUID, step: str) -> None:
+        """Tell of an outcome for as long as it takes: a person may be asked for it."""
+        if self._settled_late is not None:
+            await self._until_available(partial(self._settled_late, tenant, canonical, step))
+
+    async def _until_available(self, call: Callable[[], Awaitable[R]]) -> R:
+        """Call until our database answers."""
         while True:
             try:
-                return await self._store.abandon(intent)
+                return await call()
             except UpstreamUnavailable:
                 await asyncio.sleep(self._backoff_s)
+
+    async def _abandoned(self, intent: Intent) -> None:
+        await self._until_available(partial(self._store.abandon, intent))
 
 
 def _key(intent: Intent) -> tuple[UUID, str, bytes]:

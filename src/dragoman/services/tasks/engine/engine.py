@@ -28,6 +28,7 @@ from dragoman.services.tasks.engine.notifier import TaskNotifier
 from dragoman.services.tasks.engine.steps import ActionBirth, Birth, LaneName, Step, Written
 from dragoman.services.tasks.engine.store import Claim, EngineStore
 from dragoman.services.tasks.events import Event
+from dragoman.services.tasks.lifecycle import State
 
 _LOG = structlog.get_logger(__name__)
 _LEAST, _MOST = 16, 500
@@ -91,7 +92,12 @@ class Engine:
         self._lanes = [served for served in self._lanes if served.name is not lane]
 
     def poke(self) -> None:
-        """Look for work: there may be something to do."""
+        """Look for work, here and in the other processes: something was queued."""
+        self._poked.set()
+        self.notifier.queued()
+
+    def wake(self) -> None:
+        """Look for work in this process."""
         self._poked.set()
 
     def find(self, task_id: UUID) -> Attempt | None:
@@ -384,7 +390,9 @@ class Engine:
                 if written is None:
                     raise AttemptFenced
                 attempt.finished(outcome, seq=written.seq)
-                return
+                break
+        if outcome.state == State.INPUT_REQUIRED:
+            await attempt.after_parking()
 
     async def _add_turns(self, births: Sequence[Birth]) -> Sequence[bool]:
         blocked = await self._store.add_turns(births)

@@ -23,6 +23,7 @@ class TaskNotifier:
         self._seqs: dict[UUID, int] = {}
         self._nudges: set[UUID] = set()
         self._nudged = asyncio.Event()
+        self._queued = False
         self._watchers: dict[UUID, Callable[[UUID], None]] = {}
 
     @contextmanager
@@ -48,6 +49,11 @@ class TaskNotifier:
         """Something was committed here: wake our own, and remember to nudge the others."""
         self.wake(task_id)
         self._nudges.add(task_id)
+        self._nudged.set()
+
+    def queued(self) -> None:
+        """Something was queued: the other processes should look for work."""
+        self._queued = True
         self._nudged.set()
 
     def wake(self, task_id: UUID) -> None:
@@ -79,9 +85,10 @@ class TaskNotifier:
         for task_id in list(self._followers):
             self.wake(task_id)
 
-    async def take_nudges(self) -> set[UUID]:
-        """The tasks that others should be told of, when there are any."""
+    async def take_nudges(self) -> tuple[set[UUID], bool]:
+        """Wait for something to tell others: return the tasks that changed, and whether something was queued."""
         await self._nudged.wait()
         self._nudged.clear()
         nudges, self._nudges = self._nudges, set()
-        return nudges
+        queued, self._queued = self._queued, False
+        return nudges, queued

@@ -57,6 +57,10 @@ class LedgerStore(Protocol):
         """Remove the intent of this attempt, unless another attempt took it or it has an outcome."""
         ...
 
+    async def is_settled(self, tenant: UUID, canonical: UUID, step: str) -> bool:
+        """Check whether a step of a task has an outcome, for every request that it was begun with."""
+        ...
+
     async def abandon(self, intent: Intent) -> None:
         """Write down that this attempt will not go on with it, whatever came of it."""
         ...

@@ -67,6 +67,9 @@ ABANDON: LiteralString = """
 UPDATE effects SET may_act_until = now()
 WHERE tenant_id = $1 AND canonical_id = $2 AND step = $3 AND digest = $4 AND attempt = $5 AND worker = $6
   AND outcome IS NULL"""
+SETTLED: LiteralString = """
+SELECT bool_and(outcome IS NOT NULL) AS settled FROM effects WHERE tenant_id = $1 AND canonical_id = $2 AND step = $3
+HAVING count(*) > 0"""
 WITHDRAW_BY_HAND: LiteralString = """
 DELETE FROM effects WHERE tenant_id = $1 AND canonical_id = $2 AND step = $3 AND outcome IS NULL"""
 SETTLE_BY_HAND: LiteralString = """
@@ -84,15 +87,36 @@ class EffectStore:
 
     async def intend(self, intents: Sequence[Intent]) -> list[Entered | None]:
         """Write intents down; None for an attempt that no longer has its task."""
-        given = [_row(one) | {"task": one.task, "attempt": one.attempt, "worker": one.worker, "within_s": one.within_s}
-                 for one in intents]  # fmt: skip
-        rows = await self._db.fetch(self._scope, INTEND, document(given), self._lease)
-        found: dict[tuple[UUID, UUID, str, bytes], Entered] = {}
+        entered = await self._intend(intents)
+        # An intent that another transaction was just writing is neither new nor to be seen yet: it is by now.
+        if unseen := [intent for intent in intents if _key(intent) not in entered]:
+            entered |= await self._intend(unseen)
+        return [entered.get(_key(intent)) for intent in intents]
+
+    async def _intend(self, intents: Sequence[Intent]) -> dict[tuple[UUID, UUID, str, bytes], Entered]:
+        rows = await self._db.fetch(
+            self._scope,
+            INTEND,
+            document(
+                [
+                    _row(intent)
+                    | {
+                        "task": intent.task,
+                        "attempt": intent.attempt,
+                        "worker": intent.worker,
+                        "within_s": intent.within_s,
+                    }
+                    for intent in intents
+                ]
+            ),
+            self._lease,
+        )
+        entered: dict[tuple[UUID, UUID, str, bytes], Entered] = {}
         for row in rows:
             key = (row["tenant_id"], row["canonical_id"], row["step"], row["digest"])
-            if key not in found or row["fresh"]:
-                found[key] = Entered(row["outcome"], row["fresh"], row["present"], row["busy_s"])
-        return [found.get((one.tenant, one.canonical, one.step, one.digest)) for one in intents]
+            if key not in entered or row["fresh"]:
+                entered[key] = Entered(row["outcome"], row["fresh"], row["present"], row["busy_s"])
+        return entered
 
     async def take(self, intent: Intent) -> None:
         """Write down that this attempt goes on with what an earlier one began."""
@@ -107,6 +131,11 @@ class EffectStore:
     async def withdraw(self, intent: Intent) -> None:
         """Remove an intent: the attempt knows that it was not done, and no other has meant to since."""
         await self._db.execute(self._scope, WITHDRAW, *_key(intent), intent.attempt, intent.worker)
+
+    async def is_settled(self, tenant: UUID, canonical: UUID, step: str) -> bool:
+        """Check whether a step of a task has an outcome, for every request that it was begun with."""
+        row = await self._db.find(self._scope, SETTLED, tenant, canonical, step)
+        return row is not None and row["settled"]
 
     async def abandon(self, intent: Intent) -> None:
         """Write down that the attempt will not go on with it, whatever came of it."""

@@ -78,6 +78,12 @@ class InMemoryEffectStore:
         if (effect := self._find_open(intent)) is not None and effect.is_of(intent):
             del self._effects[_key(intent)]
 
+    async def is_settled(self, tenant: UUID, canonical: UUID, step: str) -> bool:
+        """Check whether a step of a task has an outcome."""
+        await self._reach()
+        outcomes = [effect.outcome for key, effect in self._effects.items() if key[:3] == (tenant, canonical, step)]
+        return bool(outcomes) and None not in outcomes
+
     async def abandon(self, intent: Intent) -> None:
         """Write down that this attempt will not go on with it."""
         await self._reach()

@@ -196,6 +196,11 @@ class TurnRun(Attempt):
         took_s = time.time() - self._started_s
         self._on.engine.metrics.turned(task.skill, task.state.value, took_s, (task.error or {}).get("code"))
 
+    async def after_parking(self) -> None:
+        """Resume the turn if the effect that it asks about was settled meanwhile."""
+        if (step := (self.task.slot or {}).get("effect")) is not None:
+            await self._on.ledger.tell_if_known(self.task.tenant_id, self.task.id, step)
+
     async def _answered(self) -> Outcome:
         if self._turn.picks > self._on.retries.max_attempts:
             return _given_up(self._on.retries.max_attempts)
