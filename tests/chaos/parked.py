@@ -1,5 +1,9 @@
 """The person who is asked about effects that nobody knows the outcome of, and answers with what the journal says."""
 
+from contextlib import suppress
+
+import httpx
+
 from tests.chaos.callers import ENDED, Caller, Json, message
 from tests.chaos.installation import Installation
 from tests.chaos.persistence import Book, Taken
@@ -26,16 +30,21 @@ class Parked:
     def answer(self) -> int:
         """Answer whatever waits now; gives how many tasks have not ended."""
         waiting = [one for one in list(self._book.taken.values()) if one.task_id not in self._ended]
-        for one in waiting:
-            answer = self._caller.rest("GET", f"/api/tasks/{one.task_id}")
-            task = answer.json().get("data") if answer.is_success else None
-            if task is None:
-                continue
-            if task["state"] in ENDED:
-                self._ended.add(one.task_id)
-            elif task["state"] == "input_required" and one.task_id not in self._answered and _step(task) is not None:
-                self._tell(one, task)
+        # A server may not be back from the last fault: it is asked again.
+        with suppress(httpx.HTTPError):
+            for one in waiting:
+                self._look_at(one)
         return sum(one.task_id not in self._ended for one in waiting)
+
+    def _look_at(self, one: Taken) -> None:
+        answer = self._caller.rest("GET", f"/api/tasks/{one.task_id}")
+        task = answer.json().get("data") if answer.is_success else None
+        if task is None:
+            return
+        if task["state"] in ENDED:
+            self._ended.add(one.task_id)
+        elif task["state"] == "input_required" and one.task_id not in self._answered and _step(task) is not None:
+            self._tell(one, task)
 
     def check(self) -> Check:
         """A person is asked only about effects whose outcome the ledger does not have."""

@@ -100,12 +100,15 @@ class Siege:
             try:
                 clients = [pool.submit(self._live, site, activities, number) for number in range(plan.clients)]
                 self._inject(site, injector)
-            finally:
                 self._stopping.set()
                 injector.finish()
-            self._say(f"all faults are over after {time.monotonic() - began:.0f} s; waiting for rest")
-            parked = self._settle(site, clients, supervisor)
-            self._giving_up.set()
+                self._say(f"all faults are over after {time.monotonic() - began:.0f} s; waiting for rest")
+                parked = self._settle(site, clients)
+            finally:
+                # Whatever happened: nobody waits for what nobody does any more.
+                self._stopping.set()
+                self._giving_up.set()
+                supervisor.stop()
         followers.finish()
         verdict = Verdict(site, book, followers, injector.pauses)
         checks = [*verdict.checks(), parked.check()]
@@ -164,7 +167,7 @@ class Siege:
         finally:
             client.close()
 
-    def _settle(self, site: Installation, clients: list[Future[None]], supervisor: Supervisor) -> Parked:
+    def _settle(self, site: Installation, clients: list[Future[None]]) -> Parked:
         """End every fault, let the clients finish, and answer what only a person can know."""
         deadline = time.monotonic() + self._plan.settle_s
         parked = Parked(site, self._book)
@@ -176,7 +179,6 @@ class Siege:
             if not open_tasks and all(client.done() for client in clients):
                 break
             time.sleep(0.3)
-        supervisor.stop()
         for client in clients:
             if client.done() and (error := client.exception()) is not None:
                 self._book.wrong.append(f"a client ended: {type(error).__name__}: {error}")

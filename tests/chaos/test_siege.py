@@ -1,4 +1,4 @@
-"""The short form of a chaos run: six faults in both lanes, and every check of the long one."""
+"""Chaos runs: six faults in both lanes, and sixty with remote workers and a disk that fills; the same checks."""
 
 from collections.abc import Callable
 
@@ -17,13 +17,23 @@ SHORT = Plan(
     remote=False,
     disk_mb=None,
     tasks_between=3,
-    settle_s=60,
 )
+LONG = Plan(seed=11, faults=60)
 
 
 @pytest.mark.req("ORC-IDM-1", "GW-208")
 def test_six_faults_lose_stick_and_double_nothing(record_property: Callable[[str, object], None]) -> None:
     outcome = Siege(SHORT, print).run()
+
+    record_property("figures", outcome.figures)
+    assert outcome.good, outcome.table()
+
+
+@pytest.mark.external
+@pytest.mark.timeout(1800)
+@pytest.mark.req("ORC-IDM-1", "GW-208")
+def test_sixty_faults_lose_stick_and_double_nothing(record_property: Callable[[str, object], None]) -> None:
+    outcome = Siege(LONG, print).run()
 
     record_property("figures", outcome.figures)
     assert outcome.good, outcome.table()

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -18,9 +19,6 @@ from tests.chaos.followers import Followers
 from tests.chaos.installation import Installation
 from tests.chaos.journal import ACTIVE, Entry, overlaps
 from tests.chaos.persistence import Book, Taken
-
-# A process that was stopped may write what it had begun to write when it goes on, and nothing after that.
-_AFTER_PAUSE_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +43,7 @@ class Verdict:
         taken = list(self._book.taken.values())
         return [
             Check("acknowledged tasks lost", len(taken), [f"{one}" for one in taken if one.task_id not in self._known]),
+            self._unasked(taken),
             Check("tasks stuck or ended otherwise", len(taken), self._stuck(taken)),
             Check("effects doubled or missing", len(taken), self._effects(taken)),
             self._overlaps("turns that overlap", [one for one in taken if one.lane == "turn"], ACTIVE),
@@ -53,6 +52,7 @@ class Verdict:
             Check("keys with two tasks", len(taken), self._book.two_tasks),
             Check("followers with gap, double, disorder", len(self._followers.followed), self._followers.complaints()),
             self._logs(),
+            self._attempts(),
             self._audit_chain(),
             self._audit_records(),
             self._orphans(),
@@ -60,6 +60,14 @@ class Verdict:
             Check("answers that nobody expected", len(taken), self._book.wrong),
             Check("requests never acknowledged", len(taken), self._book.unanswered),
         ]
+
+    def _unasked(self, taken: list[Taken]) -> Check:
+        """Every task is one that somebody was told of, or a later run of it."""
+        statement = """SELECT t.id, coalesce(d.canonical_id, t.id) AS asked FROM tasks t
+            LEFT JOIN delegations d ON d.tenant_id = t.tenant_id AND d.task_id = t.id"""
+        rows, known = self._site.postgres.run(statement), {one.task_id for one in taken}
+        wrong = [f"{row['id']} of {row['asked']}" for row in rows if str(row["asked"]) not in known]
+        return Check("tasks that nobody asked for", len(rows), wrong)
 
     def _stuck(self, taken: list[Taken]) -> list[str]:
         found: list[str] = []
@@ -90,17 +98,9 @@ class Verdict:
 
     def _overlaps(self, what: str, taken: list[Taken], active: tuple[str, ...]) -> Check:
         names = {one.name for one in taken}
-        lines = [one for one in self._entries if one.name in names and not self._was_stopped(one)]
-        return Check(what, len(names), overlaps(lines, active=active))
-
-    def _was_stopped(self, line: Entry) -> bool:
-        """A line that was on its way when its process was stopped says nothing about two that run at once.
-
-        What asks first (a step) or matters outside (an effect of a turn) has no such excuse.
-        """
-        if line.what not in ("tick", "end"):
-            return False
-        return any(line.pid in one.pids and one.began <= line.at <= one.ended + _AFTER_PAUSE_S for one in self._pauses)
+        lines = [one for one in self._entries if one.name in names]
+        on_their_way = {line for pause in self._pauses for line in _on_its_way(pause, lines)}
+        return Check(what, len(names), overlaps([one for one in lines if one not in on_their_way], active=active))
 
     def _logs(self) -> Check:
         """Every log is whole: no number is missing, every step is one of the lifecycle, and the queue is empty."""
@@ -111,6 +111,29 @@ class Verdict:
         left = self._site.postgres.run("SELECT task_id FROM task_queue")
         wrong += [f"{row['task_id']} is in the queue" for row in left]
         return Check("logs broken, or tasks left in the queue", len(logs), wrong)
+
+    def _attempts(self) -> Check:
+        """Every attempt that could write anything is in the log of its task: once, in order, and the last one is there.
+
+        The numbers go on over the runs of a task. One is missing where an attempt was lost before it could say that it
+        had begun: in its first moment, or without its database.
+        """
+        statement = """SELECT coalesce(d.canonical_id, t.id) AS asked, coalesce(d.run, 1) AS run, t.attempt, e.body
+            FROM tasks t JOIN task_events e ON e.task_id = t.id
+            LEFT JOIN delegations d ON d.tenant_id = t.tenant_id AND d.task_id = t.id ORDER BY asked, run, e.seq"""
+        begun: dict[str, list[int]] = {}
+        last: dict[str, int] = {}
+        for row in self._site.postgres.run(statement):
+            asked, body = str(row["asked"]), json.loads(row["body"])
+            last[asked] = row["attempt"]
+            if body["kind"] == "status" and body["to"] == "in_progress" and not body.get("refused"):
+                begun.setdefault(asked, []).append(body["attempt"])
+        wrong = [
+            f"{asked} is at attempt {last[asked]}, its log has {attempts}"
+            for asked, attempts in begun.items()
+            if attempts != sorted(set(attempts)) or attempts[-1] != last[asked]
+        ]
+        return Check("attempts missing, doubled or in disorder", sum(map(len, begun.values())), wrong)
 
     def _audit_chain(self) -> Check:
         """Export the trail and check it with the verifier that needs no server, against the heads of all servers."""
@@ -152,6 +175,22 @@ class Verdict:
         backends = {self._site.postgres.pid, self._site.valkey.pid}
         left = [one for one in left if not _below(int(one.split(":")[0]), now | backends)]
         return Check("orphan processes", len(started), left)
+
+
+def _on_its_way(pause: Pause, lines: list[Entry]) -> Generator[Entry]:
+    """The lines that say nothing about two that run at once: they were being written when their process was stopped.
+
+    It writes one such line of each run when it goes on, and none after that. What asks first (a step) or matters
+    outside (an effect of a turn) has no such excuse.
+    """
+    gone_on: set[str] = set()
+    for line in sorted(
+        (one for one in lines if one.pid in pause.pids and one.at >= pause.began), key=lambda one: one.at
+    ):
+        if line.run not in gone_on and line.what in ("tick", "end"):
+            yield line
+        if line.at > pause.ended:
+            gone_on.add(line.run)
 
 
 def _broken(log: list[tuple[int, dict[str, Any]]]) -> str | None:
