@@ -6,6 +6,7 @@ PYTHONPATH=examples/conformance dragoman serve --agent agent:agent
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from dragoman.kit import (
     Agent,
@@ -132,13 +133,18 @@ async def stream_chunks(ctx: Context, content: Content) -> OnRequestResult:
 
 
 async def stay_busy(ctx: Context, content: Content) -> OnRequestResult:
-    """Work for a while: as long as `seconds=N` in the message says, or CONFORMANCE_STAY_S, or what kits count on."""
-    usual_s = float(os.environ.get("CONFORMANCE_STAY_S", "5"))
-    seconds = next((float(word[8:]) for word in content.text.split() if word.startswith("seconds=")), usual_s)
+    """Work for a while: as long as `seconds=N` in the message says, or CONFORMANCE_STAY_S, or what kits count on.
+
+    `until=FILE` works on until that file is there.
+    """
+    asked = dict(word.split("=", 1) for word in content.text.split() if "=" in word)
+    seconds = float(asked.get("seconds") or os.environ.get("CONFORMANCE_STAY_S", "5"))
     steps = 10
     for step in range(steps):
         await ctx.progress.update(f"step {step + 1} of {steps}", 100 * step / steps)
         await asyncio.sleep(seconds / steps)
+    while "until" in asked and not await asyncio.to_thread(Path(asked["until"]).exists):  # noqa: ASYNC110 - others make it
+        await asyncio.sleep(0.02)
     return Completed("done", artifacts=[Artifact.from_text("result", "It took a while.")])
 
 

@@ -37,6 +37,16 @@ def text(said: str, **fields: Any) -> dict[str, Any]:
     return params({"text": said}, **fields)
 
 
+def busy(gate: Path, **fields: Any) -> dict[str, Any]:
+    """The params of a message whose task goes on until the file is there."""
+    return text(busy_words(gate), **fields)
+
+
+def busy_words(gate: Path) -> str:
+    """What such a message says."""
+    return f"tck-long-running seconds=0.1 until={gate}"
+
+
 def tool(name: str, arguments: Any = None, **fields: Any) -> dict[str, Any]:
     """The params of an explicit tool call."""
     return params({"data": {"tool": name, "arguments": {} if arguments is None else arguments}}, **fields)

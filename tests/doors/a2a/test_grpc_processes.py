@@ -9,7 +9,7 @@ import grpc
 import trustme
 from a2a.types import a2a_pb2 as pb
 
-from tests.doors.a2a.calling import CONFORMANCE
+from tests.doors.a2a.calling import CONFORMANCE, busy_words
 from tests.doors.a2a.grpc_calling import GrpcCaller, address_of, refused, said
 from tests.harness import Server, wait_for
 from tests.patience import PATIENCE_S
@@ -41,7 +41,9 @@ def test_two_processes_answer_over_tls_on_one_port(served: Server, tmp_path: Pat
     assert refusals == [grpc.StatusCode.UNAVAILABLE] * 2
 
 
-def test_a_server_that_is_told_to_end_ends_open_streams_and_another_finishes_the_work(served: Server) -> None:
+def test_a_server_that_is_told_to_end_ends_open_streams_and_another_finishes_the_work(
+    served: Server, tmp_path: Path
+) -> None:
     token = f"Bearer {served.token()}"
     server = Server(CONFORMANCE | beside(served) | {"DRAGOMAN_DRAIN_S": "15"})
     begun, ends = threading.Event(), list[grpc.StatusCode]()
@@ -49,7 +51,7 @@ def test_a_server_that_is_told_to_end_ends_open_streams_and_another_finishes_the
     def follow(caller: GrpcCaller) -> list[pb.StreamResponse]:
         seen: list[pb.StreamResponse] = []
         try:
-            for event in caller.call("SendStreamingMessage", said("tck-long-running seconds=2")):
+            for event in caller.call("SendStreamingMessage", said(busy_words(tmp_path / "go"))):
                 seen.append(event)
                 begun.set()
         except grpc.RpcError as error:
@@ -68,6 +70,7 @@ def test_a_server_that_is_told_to_end_ends_open_streams_and_another_finishes_the
 
     assert ends == [grpc.StatusCode.UNAVAILABLE]
     assert status == 0
+    (tmp_path / "go").touch()
     with GrpcCaller(address_of(served), authorization=token) as caller:
         task = pb.GetTaskRequest(id=events[0].task.id)
         wait_for(lambda: caller.call("GetTask", task).status.state == pb.TASK_STATE_COMPLETED, "the other to finish")

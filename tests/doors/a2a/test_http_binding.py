@@ -1,10 +1,11 @@
+from pathlib import Path
 from typing import Any
 
 import httpx
 import orjson
 import pytest
 
-from tests.doors.a2a.calling import A2A, ERROR_INFO, SECRETS, sse, state, text, tool
+from tests.doors.a2a.calling import A2A, ERROR_INFO, SECRETS, busy, sse, state, text, tool
 from tests.doors.a2a.schema import check
 
 BASE = "/a2a/rest"
@@ -47,14 +48,17 @@ def test_a_stream_of_events(a2a: A2A) -> None:
 
 
 @pytest.mark.parametrize("verb", ["GET", "POST"])
-def test_a_task_is_followed_by_either_verb(a2a: A2A, verb: str) -> None:
-    task = a2a.send(text("tck-long-running seconds=0.5", configuration={"returnImmediately": True}))
+def test_a_task_is_followed_by_either_verb(a2a: A2A, verb: str, tmp_path: Path) -> None:
+    task = a2a.send(busy(tmp_path / "go", configuration={"returnImmediately": True}))
 
     with a2a.http.stream(verb, f"{BASE}/tasks/{task['id']}:subscribe") as response:
-        events = list(sse(response))
+        events = sse(response)
+        _, first = next(events)
+        (tmp_path / "go").touch()
+        *_, (_, last) = events
 
-    assert events[0][1]["task"]["id"] == task["id"]
-    assert state(events[-1][1]["statusUpdate"]) == "COMPLETED"
+    assert first["task"]["id"] == task["id"]
+    assert state(last["statusUpdate"]) == "COMPLETED"
 
 
 def test_a_task_is_cancelled(a2a: A2A) -> None:

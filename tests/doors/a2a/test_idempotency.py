@@ -2,13 +2,14 @@
 
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from tests.backstage import sql
-from tests.doors.a2a.calling import A2A, CONFORMANCE, error_of, state, text, tool
+from tests.doors.a2a.calling import A2A, CONFORMANCE, busy, error_of, state, text, tool
 from tests.harness import Process, Server, data_dir
 
 AT_ONCE = {"returnImmediately": True}
@@ -123,14 +124,17 @@ def test_a_refused_message_consumes_no_key(a2a: A2A) -> None:
     assert (state(accepted), accepted["id"] != refused["id"]) == ("COMPLETED", True)
 
 
-def test_a_repeated_stream_follows_the_first_task(a2a: A2A) -> None:
-    key = new_key()
-    first = a2a.send(keyed(text("tck-long-running seconds=0.5", configuration=AT_ONCE), key))
+def test_a_repeated_stream_follows_the_first_task(a2a: A2A, tmp_path: Path) -> None:
+    key, gate = new_key(), tmp_path / "go"
+    first = a2a.send(keyed(busy(gate, configuration=AT_ONCE), key))
 
-    events = a2a.events("SendStreamingMessage", keyed(text("tck-long-running seconds=0.5"), key))
+    with a2a.stream("SendStreamingMessage", keyed(busy(gate), key)) as stream:
+        _, begun = next(stream)
+        gate.touch()
+        *_, (_, last) = stream
 
-    assert events[0][1]["task"]["id"] == first["id"]
-    assert state(events[-1][1]["statusUpdate"]) == "COMPLETED"
+    assert begun["task"]["id"] == first["id"]
+    assert state(last["statusUpdate"]) == "COMPLETED"
 
 
 def test_a_key_is_known_after_a_crash_and_its_task_is_finished() -> None:

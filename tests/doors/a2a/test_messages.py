@@ -1,9 +1,10 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.backstage import metrics
-from tests.doors.a2a.calling import A2A, error_of, params, state, text, tool
+from tests.doors.a2a.calling import A2A, busy, error_of, params, state, text, tool
 from tests.harness import Server, wait_for
 
 
@@ -96,10 +97,11 @@ def test_artifacts_of_every_kind(a2a: A2A, kind: str, part: dict[str, Any]) -> N
     assert [artifact["parts"] for artifact in task["artifacts"]] == [[part]]
 
 
-def test_a_send_that_does_not_wait_answers_at_once_and_the_task_goes_on(a2a: A2A) -> None:
-    begun = a2a.send(text("tck-long-running seconds=0.5", configuration={"returnImmediately": True}))
+def test_a_send_that_does_not_wait_answers_at_once_and_the_task_goes_on(a2a: A2A, tmp_path: Path) -> None:
+    begun = a2a.send(busy(tmp_path / "go", configuration={"returnImmediately": True}))
 
     assert state(begun) == "WORKING"
+    (tmp_path / "go").touch()
     done = wait_for(lambda: (found := a2a.get(begun["id"])) and state(found) == "COMPLETED" and found, "the end")
     assert [artifact["name"] for artifact in done["artifacts"]] == ["result"]
 

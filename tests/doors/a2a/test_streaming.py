@@ -1,10 +1,11 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from tests.backstage import sql
-from tests.doors.a2a.calling import A2A, state, text, tool
+from tests.doors.a2a.calling import A2A, busy, state, text, tool
 from tests.harness import Server, wait_for
 from tests.patience import PATIENCE_S
 
@@ -63,13 +64,16 @@ def test_the_drafts_of_an_unfinished_task_are_shown(a2a: A2A) -> None:
     assert "artifacts" not in a2a.get(task["id"])
 
 
-def test_a_subscriber_gets_the_task_and_what_follows(a2a: A2A) -> None:
-    begun = a2a.send(text("tck-long-running seconds=1", configuration=AT_ONCE))
+def test_a_subscriber_gets_the_task_and_what_follows(a2a: A2A, tmp_path: Path) -> None:
+    begun = a2a.send(busy(tmp_path / "go", configuration=AT_ONCE))
 
-    events = a2a.events("SubscribeToTask", {"id": begun["id"]})
+    with a2a.stream("SubscribeToTask", {"id": begun["id"]}) as stream:
+        _, first = next(stream)
+        (tmp_path / "go").touch()
+        *_, (_, last) = stream
 
-    assert events[0][1]["task"]["id"] == begun["id"]
-    assert state(events[-1][1]["statusUpdate"]) == "COMPLETED"
+    assert first["task"]["id"] == begun["id"]
+    assert state(last["statusUpdate"]) == "COMPLETED"
 
 
 def test_one_who_was_cut_off_gets_exactly_what_was_missed(a2a: A2A) -> None:
@@ -86,11 +90,15 @@ def test_one_who_was_cut_off_gets_exactly_what_was_missed(a2a: A2A) -> None:
     assert a2a.error("SubscribeToTask", {"id": task["id"]}, **{"Last-Event-ID": str(after[-1][0])})["code"] == -32004
 
 
-def test_many_who_subscribe_see_the_same(a2a: A2A) -> None:
-    begun = a2a.send(text("tck-long-running seconds=1", configuration=AT_ONCE))
+def test_many_who_subscribe_see_the_same(a2a: A2A, tmp_path: Path) -> None:
+    begun = a2a.send(busy(tmp_path / "go", configuration=AT_ONCE))
+    all_there = threading.Barrier(5, (tmp_path / "go").touch)
 
     def follow(_: int) -> list[int]:
-        return [n for n, event in a2a.events("SubscribeToTask", {"id": begun["id"]}) if "task" not in event]
+        with a2a.stream("SubscribeToTask", {"id": begun["id"]}) as stream:
+            assert "task" in next(stream)[1]
+            all_there.wait(PATIENCE_S)
+            return [number for number, _ in stream]
 
     with ThreadPoolExecutor(5) as pool:
         seen = list(pool.map(follow, range(5)))

@@ -3,11 +3,12 @@
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from tests.backstage import sql
-from tests.doors.a2a.calling import A2A, CONFORMANCE, state, text
+from tests.doors.a2a.calling import A2A, CONFORMANCE, busy, state, text
 from tests.harness import InProcess, Process, Server, data_dir
 from tests.patience import PATIENCE_S
 from tests.tenants import beside
@@ -49,20 +50,22 @@ def test_a_conversation_that_was_idle_for_too_long_is_refused() -> None:
     assert {error["data"][0]["metadata"]["code"] for error in errors} == {"THREAD_EXPIRED"}
 
 
-def test_a_task_of_a_killed_process_is_taken_over(served: Server) -> None:
+def test_a_task_of_a_killed_process_is_taken_over(served: Server, tmp_path: Path) -> None:
     other = Process(CONFORMANCE | beside(served)).start()
     there, here = A2A(other, keys_of=served), A2A(served)
-    task = there.send(text("tck-long-running seconds=3", configuration=AT_ONCE))
+    task = there.send(busy(tmp_path / "go", configuration=AT_ONCE))
 
     other.stop(signal.SIGKILL)
     with here.stream("SubscribeToTask", {"id": task["id"]}) as stream:
+        next(stream)
+        (tmp_path / "go").touch()
         events = [event for _, event in stream]
 
     assert state(events[-1]["statusUpdate"]) == "COMPLETED"
     done = here.get(task["id"])
     assert [artifact["name"] for artifact in done["artifacts"]] == ["result"]
     [row] = sql(served, "SELECT attempt FROM tasks WHERE id = $1::uuid", task["id"])
-    assert row["attempt"] == 2
+    assert row["attempt"] > 1
 
 
 def test_a_task_is_cancelled_and_followed_from_another_process(served: Server) -> None:

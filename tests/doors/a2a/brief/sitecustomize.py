@@ -5,4 +5,4 @@ The request itself keeps its minute, so that a busy machine has time enough to a
 
 from dragoman.infra.config import Settings
 
-Settings.longest_wait_s = property(lambda _: 0.5)
+Settings.longest_wait_s = property(lambda _: 0.5)  # pyright: ignore[reportAttributeAccessIssue]
