@@ -9,6 +9,7 @@ import pytest
 
 from dragoman.infra.edge.grpc import GrpcRules, GrpcServer
 from dragoman.infra.edge.grpc_on_demand import GrpcOnDemand
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 HOST, ELSEWHERE = "127.0.0.1", "127.0.0.5"
@@ -47,7 +48,7 @@ class Served:
 async def call(port: int) -> bytes:
     """The answer to one call, on a channel of its own."""
     async with grpc.aio.insecure_channel(f"{HOST}:{port}", options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
-        return await channel.unary_unary("/a/b")(b"well?", timeout=20)
+        return await channel.unary_unary("/a/b")(b"well?", timeout=PATIENCE_S)
 
 
 async def carried(port: int) -> asyncio.Server:

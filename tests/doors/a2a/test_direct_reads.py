@@ -6,12 +6,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
-import httpx
 import pytest
 
 from dragoman.context import report_progress
 from dragoman.services.tenancy.users import UserService
-from tests.backstage import locked, metrics, sql
+from tests.backstage import connect, locked, metrics, sql
 from tests.doors.a2a.calling import A2A, CONFORMANCE, error_of, state, tool
 from tests.harness import InProcess, Server, wait_for
 
@@ -134,9 +133,16 @@ def test_what_a_read_tells_of_its_progress_is_in_the_log_before_its_end(monkeypa
 
 
 def test_a_read_goes_on_when_its_sender_has_left(served: Server, a2a: A2A) -> None:
-    with locked(served, "memories"), suppress(httpx.ReadTimeout):
-        body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": tool("memory_list", contextId="left")}
-        a2a.http.post("/a2a", json=body, headers={"A2A-Version": "1.0"}, timeout=0.1)
+    call = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": tool("memory_list", contextId="left")}
+    body = json.dumps(call).encode()
+    head = (
+        f"POST /a2a HTTP/1.1\r\nhost: here\r\nauthorization: Bearer {served.token()}\r\na2a-version: 1.0\r\n"
+        f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    )
+    with locked(served, "memories"), connect(served) as wire:
+        wire.sendall(head.encode() + body)
+        waits = "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'memories'::regclass"
+        wait_for(lambda: sql(served, waits), "the read to begin")
 
     wait_for(lambda: [state(task) for task in tasks_of(a2a, "left")] == ["COMPLETED"], "the read to end")
 

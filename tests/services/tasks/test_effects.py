@@ -28,6 +28,8 @@ VALUES ($1, $2, 'c', 'ada', 'task', 'in_progress', '{}', '{}', 1, 1)"""
 LEASED = """
 INSERT INTO task_queue (task_id, tenant_id, lane, worker, run_at, lease_until, attempt)
 VALUES ($2, $1, 'action', $3, now() - interval '1 hour', now() + interval '1 hour', 1)"""
+# Long enough for a second attempt to act, if it did not wait.
+A_MOMENT_S = 0.5
 TAKEN_AWAY = "UPDATE task_queue SET run_at = now(), attempt = 2 WHERE task_id = $1"
 BLOCKED = "FROM pg_locks WHERE NOT granted AND relation = 'effects'::regclass"
 
@@ -201,7 +203,7 @@ async def test_an_absent_process_may_still_act_until_its_lease_is_over(sender: S
     await sender.begun.wait()
     await sql.execute(TAKEN_AWAY, sender.task_id)
 
-    done, _ = await asyncio.wait({second := asyncio.create_task(sender.attempt(2))}, timeout=0.5)
+    done, _ = await asyncio.wait({second := asyncio.create_task(sender.attempt(2))}, timeout=A_MOMENT_S)
     sender.may_end.set()
 
     assert done == set()
