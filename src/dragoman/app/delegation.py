@@ -156,7 +156,7 @@ def build_delegation(
         retries=core.retries,
         new_id=new_id,
     )
-    core.ledger.tell_of_late(control.effect_settled)
+    core.ledger.on_late_outcome(control.effect_settled)
     needs = ActionDependencies(deciders.registry, deciders.governance, core.ledger, trail, core.retries, new_id)
     if core.performs:
         engine.serve(ActionLane(engine, needs))

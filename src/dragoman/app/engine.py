@@ -17,7 +17,7 @@ from dragoman.services.tasks.engine.effects import Ledger
 from dragoman.services.tasks.engine.engine import Engine
 from dragoman.services.tasks.engine.notifier import TaskNotifier
 from dragoman.services.tasks.engine.retries import RetryPolicy
-from dragoman.services.tasks.engine.store import EngineStore, Keeping
+from dragoman.services.tasks.engine.store import Durations, EngineStore
 from dragoman.services.tasks.engine.store_effects import EffectStore
 
 _CHANNEL: Final = "dragoman_tasks"
@@ -57,7 +57,7 @@ class EngineCore:
         return [leases, sweep, claim, *self.signals.jobs(self._changed, self._heard, self.notifier.wake_all)]
 
     async def _changed(self) -> Iterable[str]:
-        changed, queued = await self.notifier.take_nudges()
+        changed, queued = await self.notifier.take_notifications()
         return [*((_QUEUED,) if queued else ()), *map(str, changed)]
 
     def _heard(self, names: Iterable[str]) -> None:
@@ -76,12 +76,12 @@ def build_engine(
 ) -> EngineCore:
     """Build the engine, without its lanes."""
     owner, notifier = new_id(), TaskNotifier()
-    keeping = Keeping(
+    durations = Durations(
         lease=timedelta(seconds=settings.tasks.lease_s),
         context=timedelta(seconds=settings.threads.context_ttl_s),
         thread=timedelta(seconds=settings.threads.ttl_s),
     )
-    store, effects = EngineStore(core_db, trail, keeping), EffectStore(core_db, lease=keeping.lease)
+    store, effects = EngineStore(core_db, trail, durations), EffectStore(core_db, lease=durations.lease)
     engine = Engine(store, notifier, metrics, owner=owner, heartbeat_s=min(1.0, settings.tasks.lease_s / _HEARTBEATS))
     return EngineCore(
         engine=engine,

@@ -99,7 +99,7 @@ async def _work(settings: Settings, addresses: Addresses, announce: Announce) ->
     await prepare(settings, addresses, keyring)
     application = build(settings, addresses, keyring)
     # The agent may be served by another process alone.
-    application.tasks.core.engine.leave(LaneName.TURN)
+    application.tasks.core.engine.stop_claiming(LaneName.TURN)
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)

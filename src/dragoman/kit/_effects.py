@@ -58,7 +58,7 @@ class EffectUnknown(TurnEnded):
     """Nobody knows whether a side effect was done. The task asks a person, and runs the turn again with the answer."""
 
     def __init__(self, step: str) -> None:
-        super().__init__(f"nobody knows whether the step {step!r} was done")
+        super().__init__(f"the outcome of the step {step!r} is unknown")
         self.step = step
 
     def question(self) -> InputRequired:

@@ -18,7 +18,7 @@ from dragoman.services.tasks.engine.engine import Engine
 from dragoman.services.tasks.engine.leases import Lease
 from dragoman.services.tasks.engine.notifier import TaskNotifier
 from dragoman.services.tasks.engine.steps import Birth, LaneName, Queue, Step, Written
-from dragoman.services.tasks.engine.store import Claim, EngineStore, Keeping
+from dragoman.services.tasks.engine.store import Claim, Durations, EngineStore
 from dragoman.services.tasks.engine.store_effects import EffectStore, Entered, Intent
 from dragoman.services.tasks.events import Event
 from dragoman.services.tasks.lifecycle import State
@@ -142,7 +142,7 @@ async def claimed(engine: Engine, lane: Lane, store: EngineStore, *births: Birth
 
 async def test_an_outcome_that_waits_to_be_written_takes_no_lease_from_others(db: Database) -> None:
     """Its lease has lapsed long ago, and the renewal of the others is not cut short for it."""
-    store = EngineStore(db, trail_of(db), Keeping(lease=timedelta(minutes=5)))
+    store = EngineStore(db, trail_of(db), Durations(lease=timedelta(minutes=5)))
     engine, tenant = engine_on(store), caller_of().tenant
     over, working = await claimed(engine, Lane(), store, queued(tenant), queued(tenant))
     over.over, over.lease.until = True, 0.0
@@ -158,7 +158,7 @@ async def test_an_outcome_that_waits_to_be_written_takes_no_lease_from_others(db
 
 
 async def test_a_lease_whose_row_is_being_changed_does_not_count_as_renewed(db: Database) -> None:
-    store = EngineStore(db, trail_of(db), Keeping(lease=timedelta(minutes=5)))
+    store = EngineStore(db, trail_of(db), Durations(lease=timedelta(minutes=5)))
     engine, tenant = engine_on(store), caller_of().tenant
     locked, free = await claimed(engine, Lane(), store, queued(tenant), queued(tenant))
 
@@ -175,7 +175,7 @@ async def test_a_lease_whose_row_is_being_changed_does_not_count_as_renewed(db: 
 
 
 async def test_an_opening_whose_answer_was_lost_does_not_cost_the_result(url: str, db: Database) -> None:
-    store = ForgetfulStore(db, trail_of(db), Keeping(lease=timedelta(minutes=5)))
+    store = ForgetfulStore(db, trail_of(db), Durations(lease=timedelta(minutes=5)))
     engine, tenant = engine_on(store), caller_of().tenant
     (attempt,) = await claimed(engine, Lane(), store, queued(tenant))
     store.lost = 1
@@ -193,7 +193,7 @@ async def test_an_opening_whose_answer_was_lost_does_not_cost_the_result(url: st
 
 
 async def test_what_was_not_begun_is_given_back_without_counting(url: str, db: Database) -> None:
-    store = EngineStore(db, trail_of(db), Keeping(lease=timedelta(minutes=5)))
+    store = EngineStore(db, trail_of(db), Durations(lease=timedelta(minutes=5)))
     engine, tenant = engine_on(store), caller_of().tenant
     (attempt,) = await claimed(engine, Lane(), store, queued(tenant))
 
@@ -244,7 +244,7 @@ class ForgetfulEffects(EffectStore):
 
 
 async def test_an_intent_whose_answer_was_lost_is_withdrawn_and_nobody_is_asked(db: Database) -> None:
-    store = EngineStore(db, trail_of(db), Keeping(lease=timedelta(minutes=5)))
+    store = EngineStore(db, trail_of(db), Durations(lease=timedelta(minutes=5)))
     engine, tenant = engine_on(store), caller_of().tenant
     (attempt,) = await claimed(engine, Lane(), store, queued(tenant))
     effects = TaskEffects(
@@ -265,7 +265,7 @@ async def test_an_intent_whose_answer_was_lost_is_withdrawn_and_nobody_is_asked(
 
 
 async def test_a_cancelled_effect_may_go_on_in_a_thread_until_its_time_is_over(url: str, db: Database) -> None:
-    store = EngineStore(db, trail_of(db), Keeping(lease=timedelta(minutes=5)))
+    store = EngineStore(db, trail_of(db), Durations(lease=timedelta(minutes=5)))
     engine, tenant = engine_on(store), caller_of().tenant
     (attempt,) = await claimed(engine, Lane(), store, queued(tenant))
     ledger = Ledger(EffectStore(db, lease=timedelta(minutes=5)))

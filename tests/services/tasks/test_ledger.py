@@ -283,7 +283,7 @@ async def test_an_outcome_waits_for_a_store_that_is_away_and_is_told_of(task: Ta
         task.store.failures = 3
         return {"receipt": 9}
 
-    task.ledger.tell_of_late(tell)
+    task.ledger.on_late_outcome(tell)
     task.next_attempt()
     outcome = await TaskEffects(task.ledger, task.lease, TENANT, TASK, WITHIN_S).once("send", {}, perform)
     task.next_attempt()
@@ -308,7 +308,7 @@ async def test_one_who_asks_a_person_hears_of_an_outcome_that_was_written_just_b
     async def hear(*about: UUID | str) -> None:
         heard.append(about)  # pyright: ignore[reportArgumentType] - tenant, task and step
 
-    task.ledger.tell_of_late(hear)
+    task.ledger.on_late_outcome(hear)
     lease = task.next_attempt()
     intent = Intent(TENANT, TASK, TASK, "send", b"d" * 32, lease.attempt, lease.owner, WITHIN_S)
     await task.ledger.intend(intent)

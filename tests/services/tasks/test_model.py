@@ -33,7 +33,7 @@ from dragoman.services.tasks.engine.effects import Ledger
 from dragoman.services.tasks.engine.engine import Engine
 from dragoman.services.tasks.engine.notifier import TaskNotifier
 from dragoman.services.tasks.engine.retries import RetryPolicy
-from dragoman.services.tasks.engine.store import EngineStore, Keeping
+from dragoman.services.tasks.engine.store import Durations, EngineStore
 from dragoman.services.tasks.engine.store_effects import EffectStore
 from dragoman.services.tasks.lifecycle import TERMINAL, TRANSITIONS, State
 from dragoman.services.tasks.store import TaskStore
@@ -149,7 +149,7 @@ class Lifecycle(RuleBasedStateMachine):
         retries = RetryPolicy(3, 0.001, 0.001)
         trail = AuditTrail(AuditStore(core_db), core_db, mac_key=b"k" * 32, new_id=new_id, wake=lambda: None)
         lease = timedelta(hours=1)
-        store, effects = EngineStore(core_db, trail, Keeping(lease=lease)), EffectStore(core_db, lease=lease)
+        store, effects = EngineStore(core_db, trail, Durations(lease=lease)), EffectStore(core_db, lease=lease)
         self._worker = new_id()
         self.engine = engine = Engine(
             store, TaskNotifier(), METRICS.tasks, owner=self._worker, heartbeat_s=0.02, begin_s=0

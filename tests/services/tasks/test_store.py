@@ -13,7 +13,7 @@ from dragoman.services.audit.trail import AuditTrail, Entry
 from dragoman.services.tasks import events
 from dragoman.services.tasks.engine.leases import Lease
 from dragoman.services.tasks.engine.steps import Birth, Queue, Step
-from dragoman.services.tasks.engine.store import EngineStore, Keeping
+from dragoman.services.tasks.engine.store import Durations, EngineStore
 from dragoman.services.tasks.lifecycle import InvalidTransition, State
 from tests.infra.databases import superuser
 from tests.services.tasks.crew import caller_of
@@ -53,7 +53,7 @@ async def test_of_two_attempts_at_one_moment_only_the_one_that_has_the_task_move
         record = trail.write(caller, Entry(name, Outcome.DONE))
         return Step.of(lease, caller.tenant, [event], lane="action", queue=Queue.END, _records=(record,))
 
-    store = EngineStore(db, trail, Keeping())
+    store = EngineStore(db, trail, Durations())
     late, stranger = Lease(task_id, owner, 1), Lease(task_id, uuid4(), 2)
     written, _ = await store.step([step(late, State.FAILED, "late"), step(stranger, State.FAILED, "stranger")])
     timely, _ = await store.step([step(Lease(task_id, owner, 2), State.SUCCEEDED, "task.complete")])
@@ -69,7 +69,7 @@ async def test_of_two_attempts_at_one_moment_only_the_one_that_has_the_task_move
 
 async def test_turns_of_one_key_leave_the_queue_one_after_another(db: Database) -> None:
     caller, owner = caller_of(), uuid4()
-    store = EngineStore(db, trail_of(db), Keeping())
+    store = EngineStore(db, trail_of(db), Durations())
     ids = [uuid4() for _ in range(3)]
 
     def birth(task_id: UUID) -> Birth:
@@ -93,7 +93,7 @@ async def test_turns_of_one_key_leave_the_queue_one_after_another(db: Database) 
 
 
 async def test_a_turn_that_is_cancelled_while_it_waits_lets_nobody_past(db: Database) -> None:
-    caller, owner, store = caller_of(), uuid4(), EngineStore(db, trail_of(db), Keeping())
+    caller, owner, store = caller_of(), uuid4(), EngineStore(db, trail_of(db), Durations())
     first, second, third = (uuid4() for _ in range(3))
     for task_id in (first, second, third):
         await store.add_turns([_birth(caller.tenant, task_id, owner)])

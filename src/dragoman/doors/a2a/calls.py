@@ -24,7 +24,7 @@ from dragoman.services.tasks.operations import CANCEL
 from dragoman.services.tasks.passages import FOLLOW_TASK, GET_TASK, LIST_TASKS, SEND_MESSAGE
 from dragoman.services.tasks.ports import Tasks
 
-BEAT_S: Final = 20.0
+KEEPALIVE_S: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +237,7 @@ class Calls:
                 yield event
 
     async def _replay(self, caller: Caller, task: Task, after: int) -> Events:
-        async with aclosing(self.tasks.follow(caller, task, after, beat_s=BEAT_S)) as happenings:
+        async with aclosing(self.tasks.follow(caller, task, after, keepalive_s=KEEPALIVE_S)) as happenings:
             async for happening in happenings:
                 if happening is None:
                     yield None

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from dragoman.context import Caller
-from dragoman.doors.a2a.calls import BEAT_S, Answers, Call, Calls, Events, Streams, tell_replayed
+from dragoman.doors.a2a.calls import KEEPALIVE_S, Answers, Call, Calls, Events, Streams, tell_replayed
 from dragoman.doors.a2a.reading import Reader, Sent, read_send
 from dragoman.doors.a2a.wire_01 import Events01, read_send_01, task_01, transitions_of
 from dragoman.services.tasks.errors import TaskNotFound
@@ -95,7 +95,7 @@ class SeedCalls:
 
     async def _log(self, caller: Caller, task: Task) -> AsyncGenerator[LoggedEvent]:
         """What has happened so far."""
-        async with aclosing(self._tasks.follow(caller, task, 0, beat_s=BEAT_S)) as happenings:
+        async with aclosing(self._tasks.follow(caller, task, 0, keepalive_s=KEEPALIVE_S)) as happenings:
             async for happening in happenings:
                 if happening is None:
                     return
@@ -106,7 +106,7 @@ class SeedCalls:
     async def _events(self, caller: Caller, task: Task, after: int) -> Events:
         # From the beginning, whatever was seen: artifacts have the numbers of their first appearance.
         shown = Events01(task)
-        async with aclosing(self._tasks.follow(caller, task, 0, beat_s=BEAT_S)) as happenings:
+        async with aclosing(self._tasks.follow(caller, task, 0, keepalive_s=KEEPALIVE_S)) as happenings:
             async for happening in happenings:
                 if happening is None:
                     yield None

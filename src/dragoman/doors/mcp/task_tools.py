@@ -146,7 +146,7 @@ class TaskTools:
 
     async def _followed(self, caller: Caller, task: Task, after: int, tell: Tell | None) -> Task:
         """The task when it rests; what happened to it since event `after` is told on the way."""
-        follow = self._offer.tasks.follow(caller, task, after, beat_s=_BEAT_S)
+        follow = self._offer.tasks.follow(caller, task, after, keepalive_s=_BEAT_S)
         try:
             async with self._waits.wait(), aclosing(follow) as happenings:
                 async for happening in happenings:

@@ -24,15 +24,15 @@ _ENVELOPE = {
 }  # fmt: skip
 
 SUBMIT = Operation(
-    "task.submit", "Hand over an action", m.SubmitTask, m.Submitted, WRITE, Effect.WRITE,
+    "task.submit", "Submit an action", m.SubmitTask, m.Submitted, WRITE, Effect.WRITE,
     recorded=Recorded.BATCH, part_of=_SKILL,
-    description="One task for one idempotency key of one actor, however often and by whichever door it is handed over.",
+    description="Submits an action as an envelope. The same idempotency key of the same actor is the same task.",
     example={"envelope": _ENVELOPE},
 )  # fmt: skip
 STATUS = Operation(
-    "task.status", "Show how a task stands", m.TaskRef, m.TaskView, READ,
+    "task.status", "Show a task", m.TaskRef, m.TaskView, READ,
     rate_class=RateClass.POLL, part_of=_SKILL,
-    description="With its history, its attempts, its result, and what it rests on.",
+    description="Returns the state, history, attempts, result, and the policies and approvals that the task relies on.",
     example={"task_id": _ID},
 )  # fmt: skip
 LIST = Operation(
@@ -44,33 +44,33 @@ EVENTS = Operation(
     example={"task_id": _ID},
 )  # fmt: skip
 RETRY = Operation(
-    "task.retry", "Try a failed task again", m.RetryTask, m.TaskView, WRITE, Effect.WRITE,
+    "task.retry", "Retry a failed task", m.RetryTask, m.TaskView, WRITE, Effect.WRITE,
     recorded=Recorded.STEP, part_of=_SKILL,
-    description="Opens a new run of the same task; what was done outside is not done again.",
+    description="Opens a new run of a failed task. Side effects that already happened are not repeated.",
     example={"task_id": _ID, "reason": "the provider is back"},
 )  # fmt: skip
 CANCEL = Operation(
-    "task.cancel", "End a task", m.CancelTask, m.TaskView, WRITE, Effect.DESTRUCTIVE,
+    "task.cancel", "Cancel a task", m.CancelTask, m.TaskView, WRITE, Effect.DESTRUCTIVE,
     recorded=Recorded.STEP, part_of=_SKILL,
     example={"task_id": _ID},
 )  # fmt: skip
 PROVIDE_INPUT = Operation(
-    "task.provide_input", "Answer what a task waits for", m.ProvideInput, m.TaskView, WRITE, Effect.WRITE,
+    "task.provide_input", "Answer a task that waits for input", m.ProvideInput, m.TaskView, WRITE, Effect.WRITE,
     recorded=Recorded.STEP, part_of=_SKILL, example={"task_id": _ID, "input": {"answer": "yes"}},
 )  # fmt: skip
 TRANSITION = Operation(
     "task.transition", "Move a task by hand", m.TransitionTask, m.TaskView, WRITE, Effect.WRITE,
     recorded=Recorded.STEP, part_of=_SKILL,
-    description="For workers and operators. A step that the lifecycle has not is refused, and kept in the history.",
+    description="For workers and operators. A transition that the lifecycle does not allow is rejected and logged.",
     example={"task_id": _ID, "to": "cancelled", "reason": "withdrawn by the client"},
 )  # fmt: skip
 RETRY_MANY = Operation(
-    "task.retry_many", "Try failed tasks again, by filter", m.ManyTasks, m.ManyDone, WRITE, Effect.WRITE,
+    "task.retry_many", "Retry failed tasks by filter", m.ManyTasks, m.ManyDone, WRITE, Effect.WRITE,
     recorded=Recorded.STEP, long=True, part_of=_SKILL,
     example={"action": "signature.send", "error": "UPSTREAM_UNAVAILABLE"},
 )  # fmt: skip
 CANCEL_MANY = Operation(
-    "task.cancel_many", "End tasks, by filter", m.ManyTasks, m.ManyDone, WRITE, Effect.DESTRUCTIVE,
+    "task.cancel_many", "Cancel tasks by filter", m.ManyTasks, m.ManyDone, WRITE, Effect.DESTRUCTIVE,
     recorded=Recorded.STEP, long=True, part_of=_SKILL,
     example={"matter": "acme-2026"},
 )  # fmt: skip

@@ -33,7 +33,7 @@ class Tasks(Protocol):
         ...
 
     def follow(
-        self, caller: Caller, task: Task, after: int, *, beat_s: float | None = None
+        self, caller: Caller, task: Task, after: int, *, keepalive_s: float | None = None
     ) -> AsyncGenerator[LoggedEvent | None]:
         """What happens to a task."""
         ...

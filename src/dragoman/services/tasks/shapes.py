@@ -101,34 +101,34 @@ class TransitionTask(TaskRef):
 
     to: State
     reason: str | None = Field(None, max_length=500)
-    result: Json | None = Field(None, description="With `succeeded`: what came of it.")
+    result: Json | None = Field(None, description="The result, with `succeeded`.")
 
 
 class EffectAnswer(Input):
-    """What a person knows of a side effect that nobody else knows of."""
+    """A person's answer to whether a side effect happened."""
 
     step: str = Field(min_length=1, max_length=200)
     done: bool
-    outcome: Json = Field(default_factory=dict[str, Any], description="What came of it, where it was done.")
+    outcome: Json = Field(default_factory=dict[str, Any], description="The outcome, if it happened.")
 
 
 class ProvideInput(TaskRef):
     """Answer what a task waits for."""
 
-    input: Json = Field(default_factory=dict[str, Any], description="What was asked for.")
-    effect: EffectAnswer | None = Field(None, description="Whether a side effect was done, where nobody knows.")
+    input: Json = Field(default_factory=dict[str, Any], description="The answer, as the question asks for it.")
+    effect: EffectAnswer | None = Field(None, description="Whether a side effect happened, where the task asks.")
 
 
 class ListTasks(ListInput):
-    """Which tasks."""
+    """Filters for a list of tasks."""
 
-    state: State | None = Field(None, description="Only those that stand like this.")
+    state: State | None = Field(None, description="Only tasks in this state.")
     action: str | None = Field(None, max_length=200, description="Only this action.")
-    matter: str | None = Field(None, max_length=200, description="Only those of this matter.")
-    actor: str | None = Field(None, max_length=200, description="Only what this actor handed over.")
+    matter: str | None = Field(None, max_length=200, description="Only tasks of this matter.")
+    actor: str | None = Field(None, max_length=200, description="Only tasks that this actor submitted.")
     correlation_id: str | None = Field(None, max_length=200)
-    error: str | None = Field(None, max_length=100, description="Only those that failed with this code.")
-    since: AwareDatetime | None = Field(None, description="Only those that began at this time or later.")
+    error: str | None = Field(None, max_length=100, description="Only tasks that failed with this error code.")
+    since: AwareDatetime | None = Field(None, description="Only tasks created at this time or later.")
 
 
 class ManyTasks(Input):
@@ -147,16 +147,16 @@ class ManyTasks(Input):
     @model_validator(mode="after")
     def _narrowed(self) -> Self:
         if not self.model_fields_set - {"limit", "reason"}:
-            raise ValueError("name at least one filter: all tasks of a tenant are never meant")
+            raise ValueError("at least one filter is required")
         return self
 
 
 class ManyDone(Output):
-    """What was done to how many."""
+    """The tasks that were changed, and those that were refused."""
 
     done: list[UUID]
-    refused: list[Json] = Field(description="Those that it could not be done to, each with its code.")
-    more: bool = Field(description="Whether there are more that fit.")
+    refused: list[Json] = Field(description="The tasks that were refused, each with its error code.")
+    more: bool = Field(description="True if more tasks match than the limit.")
 
 
 class Step(Output):

@@ -14,14 +14,14 @@ from dragoman.services.tasks.store_views import RunRow, TaskViewStore
 
 
 class TaskViews:
-    """What a tenant can see of its tasks."""
+    """Reads the tasks of a tenant."""
 
     def __init__(self, tasks: TaskStore, views: TaskViewStore) -> None:
         self._tasks = tasks
         self._views = views
 
     async def get(self, caller: Caller, ref: str) -> Task:
-        """A task of any kind.
+        """Return a task of any kind.
 
         Raises:
             TaskNotFound: it does not exist, or is another tenant's.
@@ -32,20 +32,20 @@ class TaskViews:
         return task
 
     async def runs(self, caller: Caller, task: Task) -> list[RunRow]:
-        """Every run of the task that this is one of; none for a turn of a conversation."""
+        """Return every run of an action, and none for a turn."""
         if not task.delegated:
             return []
         canonical = await self._views.find_canonical(caller.tenant, task.id)
         return await self._views.runs(caller.tenant, canonical) if canonical is not None else []
 
     async def found(self, caller: Caller, ref: str) -> tuple[RunRow | None, Task]:
-        """The latest run of a task, with its own; None beside a turn of a conversation."""
+        """Return the latest run of an action with its task; None and the task for a turn."""
         task = await self.get(caller, ref)
         runs = await self.runs(caller, task)
         return (runs[-1], runs[-1].task) if runs else (None, task)
 
     async def latest(self, caller: Caller, ref: str) -> RunRow:
-        """The latest run of a task that was handed over.
+        """Return the latest run of an action.
 
         Raises:
             TaskNotFound: it does not exist, or is another tenant's.
@@ -53,7 +53,10 @@ class TaskViews:
         """
         run, _ = await self.found(caller, ref)
         if run is None:
-            raise Conflict("the task is a turn of a conversation, and was not handed over", reason="NOT_DELEGATED")
+            raise Conflict(
+                "the task is a turn of a conversation: only delegated actions can be retried, moved or answered here",
+                reason="NOT_DELEGATED",
+            )
         return run
 
     async def waiting_for_effect(self, tenant: UUID, canonical: UUID, step: str) -> list[RunRow]:
@@ -80,7 +83,7 @@ class TaskViews:
         return runs[-1:] if waits else []
 
     async def page(self, caller: Caller, given: m.ListTasks, limit: int, cursor: UUID | None) -> list[m.TaskSummary]:
-        """Tasks of every kind, newest first, one more than the limit when there are more."""
+        """Return tasks of every kind, newest first, one more than the limit if there are more."""
         rows = await self._views.page(
             caller.tenant,
             limit,
@@ -111,7 +114,7 @@ class TaskViews:
         ]
 
     async def view(self, caller: Caller, ref: str) -> m.TaskView:
-        """How a task stands, and how it came there.
+        """Return a task with its history and attempts.
 
         Raises:
             TaskNotFound: it does not exist, or is another tenant's.

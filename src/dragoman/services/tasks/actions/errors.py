@@ -33,12 +33,10 @@ class ActorMismatch(Forbidden):
 
 
 class NotRetryable(Conflict):
-    """The task did not fail, so there is nothing to try again."""
+    """The task did not fail, so it cannot be retried."""
 
     def __init__(self, state: str) -> None:
-        super().__init__(
-            f"the task is {state}; only one that failed is tried again", reason="NOT_RETRYABLE", state=state
-        )
+        super().__init__(f"the task is {state}; only a failed task can be retried", reason="NOT_RETRYABLE", state=state)
 
 
 class DeadlinePassed(DragomanError):
@@ -54,7 +52,11 @@ class EffectUnknown(Conflict):
     """A worker died between beginning a side effect and noting its outcome; only a person can tell."""
 
     def __init__(self, step: str) -> None:
-        super().__init__(f"nobody knows whether the step {step!r} was done", reason="EFFECT_UNKNOWN", step=step)
+        super().__init__(
+            f"the outcome of the step {step!r} is unknown: check the other system, and answer with effect.done",
+            reason="EFFECT_UNKNOWN",
+            step=step,
+        )
 
 
 class InputNeeded(Conflict):
@@ -94,9 +96,11 @@ class NotDeclared(Conflict):
 
 
 class WaitsForApproval(Conflict):
-    """What the task waits for are approvals, which are decided for themselves."""
+    """The task waits for approvals, which are decided by an operation of their own."""
 
     def __init__(self, approvals: Sequence[str]) -> None:
         super().__init__(
-            "the task waits for approvals; decide these", reason="WAITS_FOR_APPROVAL", approvals=list(approvals)
+            "the task waits for approvals: decide them instead of answering the task",
+            reason="WAITS_FOR_APPROVAL",
+            approvals=list(approvals),
         )

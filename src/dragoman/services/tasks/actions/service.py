@@ -25,13 +25,13 @@ class DelegationService:
         self._tasks = tasks
         self.views = TaskViews(tasks, views)
 
-    async def submit(self, caller: Caller, given: m.SubmitTask) -> m.Submitted:
-        """Hand an action over.
+    async def submit(self, caller: Caller, request: m.SubmitTask) -> m.Submitted:
+        """Submit an action.
 
         Raises:
             DragomanError: a guard refused it, and nothing is queued.
         """
-        task_id, accepted = await self._submissions.take(caller, given.envelope, given.origin)
+        task_id, accepted = await self._submissions.take(caller, request.envelope, request.origin)
         if accepted is None:
             run = (await self._views.runs(caller.tenant, task_id))[-1]
             return _submitted(run, replayed=True)
@@ -45,28 +45,28 @@ class DelegationService:
             waits_for=accepted.waits_for or [],
         )
 
-    async def status(self, caller: Caller, given: m.TaskRef) -> m.TaskView:
-        """How a task stands, and how it came there.
+    async def status(self, caller: Caller, request: m.TaskRef) -> m.TaskView:
+        """Return a task with its history and attempts.
 
         Raises:
             TaskNotFound: it does not exist, or is another tenant's.
         """
-        return await self.views.view(caller, given.task_id)
+        return await self.views.view(caller, request.task_id)
 
-    async def list_tasks(self, caller: Caller, given: m.ListTasks) -> Page[m.TaskSummary]:
-        """Tasks of every kind, newest first."""
-        found = await self.views.page(caller, given, given.limit, given.cursor)
-        items = found[: given.limit]
-        return Page(items=items, next_cursor=str(items[-1].id) if len(found) > given.limit else None)
+    async def list_tasks(self, caller: Caller, request: m.ListTasks) -> Page[m.TaskSummary]:
+        """Return tasks of every kind, newest first."""
+        found = await self.views.page(caller, request, request.limit, request.cursor)
+        items = found[: request.limit]
+        return Page(items=items, next_cursor=str(items[-1].id) if len(found) > request.limit else None)
 
-    async def events(self, caller: Caller, given: m.ListEvents) -> m.TaskEvents:
-        """A piece of the log of a task; for one with several runs that of the latest, unless a run is named."""
-        task = await self.views.get(caller, given.task_id)
+    async def events(self, caller: Caller, request: m.ListEvents) -> m.TaskEvents:
+        """Return a page of the log of a task; of its latest run, unless a run is named."""
+        task = await self.views.get(caller, request.task_id)
         if (runs := await self.views.runs(caller, task)) and task.id == runs[0].canonical:
             task = runs[-1].task
-        log = await self._tasks.events(caller.tenant, task.id, given.after, given.limit)
+        log = await self._tasks.events(caller.tenant, task.id, request.after, request.limit)
         shown = [m.TaskEvent(seq=one.seq, at=one.at, kind=one.body["kind"], body=one.body) for one in log]
-        last = log[-1].seq if log else given.after
+        last = log[-1].seq if log else request.after
         return m.TaskEvents(task_id=task.id, state=task.state, events=shown, next_after=last)
 
 

@@ -46,11 +46,11 @@ class Ledger:
         self._backoff_s = backoff_s
         self._intents: Batcher[Intent, Entered | None] = Batcher(store.intend, key=_key)
         self._outcomes: Batcher[tuple[Intent, Json], None] = Batcher(store.settle)
-        self._pursued: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[None]] = set()
         self._withdrawals: dict[tuple[UUID, str, bytes], asyncio.Task[None]] = {}
         self._settled_late: SettledLate | None = None
 
-    def tell_of_late(self, listener: SettledLate) -> None:
+    def on_late_outcome(self, listener: SettledLate) -> None:
         """Call the listener with the tenant, the task and the step of an outcome that came after its attempt."""
         self._settled_late = listener
 
@@ -82,10 +82,10 @@ class Ledger:
         try:
             await asyncio.shield(written)
         except (asyncio.CancelledError, kit.AttemptFenced):
-            self._pursue(self._settled(intent, outcome, written))
+            self._run_in_background(self._settled(intent, outcome, written))
             raise
         except UpstreamUnavailable:
-            await asyncio.shield(self._pursue(self._settled(intent, outcome, written)))
+            await asyncio.shield(self._run_in_background(self._settled(intent, outcome, written)))
 
     async def withdraw(self, intent: Intent) -> None:
         """Write down that it was not done."""
@@ -93,7 +93,7 @@ class Ledger:
 
     def abandon(self, intent: Intent) -> None:
         """Write down soon that the attempt was stopped in the middle of it, and will not go on."""
-        self._pursue(self._abandoned(intent))
+        self._run_in_background(self._abandoned(intent))
 
     async def tell_if_known(self, tenant: UUID, canonical: UUID, step: str) -> None:
         """Tell of an outcome that was written while a task was about to ask a person for it.
@@ -106,21 +106,21 @@ class Ledger:
 
     async def close(self, *, within_s: float = 5.0) -> None:
         """Wait for what is still being written, but not for a database that is away."""
-        if self._pursued:
-            _, left = await asyncio.wait(self._pursued, timeout=within_s)
+        if self._background:
+            _, left = await asyncio.wait(self._background, timeout=within_s)
             for work in left:
                 work.cancel()
 
-    def _pursue(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+    def _run_in_background(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         pursued = asyncio.create_task(work)
-        self._pursued.add(pursued)
-        pursued.add_done_callback(self._pursued.discard)
+        self._background.add(pursued)
+        pursued.add_done_callback(self._background.discard)
         return pursued
 
     def _withdraw_unstarted(self, intent: Intent, written: "asyncio.Future[Entered | None]") -> None:
         """Withdraw an intent that was not carried out, for as long as it takes; it may be written all the same."""
         key = _key(intent)
-        withdrawal = self._withdrawals[key] = self._pursue(self._withdrawn(intent, written))
+        withdrawal = self._withdrawals[key] = self._run_in_background(self._withdrawn(intent, written))
         withdrawal.add_done_callback(lambda _: self._withdrawals.pop(key, None))
 
     async def _withdrawn(self, intent: Intent, written: "asyncio.Future[Entered | None]") -> None:

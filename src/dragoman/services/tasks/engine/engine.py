@@ -71,7 +71,7 @@ class Engine:
         self._begin_s = begin_s
         self._capacity = capacity
         # Shorter than the lease: a process that cannot renew it stops before another begins.
-        self._safe_s = store.keeping.lease.total_seconds() - heartbeat_s / 2
+        self._safe_s = store.durations.lease.total_seconds() - heartbeat_s / 2
         self._lanes: list[Lane] = []
         self._running: dict[UUID, Attempt] = {}
         self._running_in: Counter[LaneName] = Counter()
@@ -87,7 +87,7 @@ class Engine:
         """Claim the tasks of this lane."""
         self._lanes.append(lane)
 
-    def leave(self, lane: LaneName) -> None:
+    def stop_claiming(self, lane: LaneName) -> None:
         """Claim no tasks of this lane."""
         self._lanes = [served for served in self._lanes if served.name is not lane]
 
@@ -251,7 +251,7 @@ class Engine:
     async def sweep(self) -> None:
         """Wake the followers of tasks that have moved, and now and then count what is in the queue."""
         if followed := self.notifier.followed():
-            self.notifier.swept(await self._store.seqs(followed))
+            self.notifier.compare_seqs(await self._store.seqs(followed))
         if self._sweeps % _SWEEPS_PER_COUNT == 0:
             due, running, left = await self._store.depth()
             self.metrics.queued(due=due, running=running, left=left)

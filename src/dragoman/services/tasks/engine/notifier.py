@@ -1,8 +1,8 @@
-"""Who waits for what happens to a task: in this process at once, in others by a nudge.
+"""Wake those who follow a task: in this process at once, in others by a notification.
 
 A write never issues NOTIFY itself (that lock is held through the flush and halves the commits of a database). Each
-process nudges the others right after its commits, on a connection of its own, many tasks in one message. Whoever is
-nudged reads the log from where it was; a sweep every second or two covers nudges that were lost.
+process notifies the others right after its commits, on a connection of its own, many tasks in one message. A follower
+then reads the log from where it was; a sweep every second covers notifications that were lost.
 """
 
 import asyncio
@@ -21,16 +21,16 @@ class TaskNotifier:
         self._followers: dict[UUID, set[asyncio.Event]] = defaultdict(set)
         self._tenants: dict[UUID, UUID] = {}
         self._seqs: dict[UUID, int] = {}
-        self._nudges: set[UUID] = set()
-        self._nudged = asyncio.Event()
+        self._changed: set[UUID] = set()
+        self._notify = asyncio.Event()
         self._queued = False
         self._watchers: dict[UUID, Callable[[UUID], None]] = {}
 
     @contextmanager
     def follow(self, tenant: UUID, *ids: UUID) -> Generator[asyncio.Event]:
-        """An event that is set when something may have happened; who follows first and reads second misses nothing.
+        """Yield an event that is set when something may have happened; follow first and read second to miss nothing.
 
-        The ids are those of tasks, or the tenant's own: then what its lists are made of may be another.
+        The ids are those of tasks, or the tenant's own: then a list of its tasks may have changed.
         """
         signal = asyncio.Event()
         for task_id in ids:
@@ -46,18 +46,18 @@ class TaskNotifier:
                     del self._followers[task_id], self._tenants[task_id]
 
     def happened(self, task_id: UUID) -> None:
-        """Something was committed here: wake our own, and remember to nudge the others."""
+        """Wake the followers in this process, and notify the others: something was committed here."""
         self.wake(task_id)
-        self._nudges.add(task_id)
-        self._nudged.set()
+        self._changed.add(task_id)
+        self._notify.set()
 
     def queued(self) -> None:
-        """Something was queued: the other processes should look for work."""
+        """Have the other processes look for work: something was queued."""
         self._queued = True
-        self._nudged.set()
+        self._notify.set()
 
     def wake(self, task_id: UUID) -> None:
-        """Something was committed somewhere."""
+        """Wake the followers of a task in this process."""
         for signal in self._followers.get(task_id, ()):
             signal.set()
         if (moved := self._watchers.get(task_id)) is not None:
@@ -70,25 +70,25 @@ class TaskNotifier:
         self._watchers[task_id] = moved
 
     def followed(self) -> list[tuple[UUID, UUID]]:
-        """Tenant and id of the tasks that somebody follows."""
+        """Return tenant and id of the tasks that are followed."""
         return [(self._tenants[task_id], task_id) for task_id in self._followers]
 
-    def swept(self, seqs: dict[UUID, int]) -> None:
-        """How far the logs are: wake those whose task has moved since the sweep before."""
+    def compare_seqs(self, seqs: dict[UUID, int]) -> None:
+        """Wake the followers of tasks whose log has grown since the last sweep."""
         for task_id, seq in seqs.items():
             if self._seqs.get(task_id) != seq:
                 self.wake(task_id)
         self._seqs = seqs
 
     def wake_all(self) -> None:
-        """Something may have been missed."""
+        """Wake all followers: a notification may have been lost."""
         for task_id in list(self._followers):
             self.wake(task_id)
 
-    async def take_nudges(self) -> tuple[set[UUID], bool]:
+    async def take_notifications(self) -> tuple[set[UUID], bool]:
         """Wait for something to tell others: return the tasks that changed, and whether something was queued."""
-        await self._nudged.wait()
-        self._nudged.clear()
-        nudges, self._nudges = self._nudges, set()
+        await self._notify.wait()
+        self._notify.clear()
+        changed, self._changed = self._changed, set()
         queued, self._queued = self._queued, False
-        return nudges, queued
+        return changed, queued

@@ -281,8 +281,8 @@ SELECT d.canonical_id FROM delegations d WHERE d.tenant_id = $1 AND d.waits_for 
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
-    """How long things are kept."""
+class Durations:
+    """How long a lease, the context of a conversation and the conversation itself last."""
 
     lease: timedelta = timedelta(seconds=3.5)
     context: timedelta = timedelta(hours=1)
@@ -332,10 +332,10 @@ class _Thread:
 class EngineStore:
     """What the engine reads and writes, as the role `dragoman_core`, with the audit records in the same statement."""
 
-    def __init__(self, db: Database, trail: AuditTrail, keeping: Keeping) -> None:
+    def __init__(self, db: Database, trail: AuditTrail, durations: Durations) -> None:
         self._db = db
         self._trail = trail
-        self.keeping = keeping
+        self.durations = durations
         self._scope = Scope()
 
     async def add_turns(self, births: Sequence[Birth]) -> set[UUID]:
@@ -360,9 +360,9 @@ class EngineStore:
             thread.said += birth.history
         # In one order, in every process: each row is locked as it is written.
         ordered = sorted(threads.values(), key=lambda thread: (thread.tenant, thread.thread_id))
-        keeping, said = self.keeping, document(ordered)
+        durations, said = self.durations, document(ordered)
         rows = await self._db.fetch(
-            self._scope, ADD_TURNS, document(births), keeping.lease, said, keeping.context, keeping.thread
+            self._scope, ADD_TURNS, document(births), durations.lease, said, durations.context, durations.thread
         )
         return {row["task_id"] for row in rows if row["blocked"]}
 
@@ -371,7 +371,7 @@ class EngineStore:
         for place, birth in enumerate(births):
             birth.place = place
         records = self._trail.rows([birth.record for birth in births])
-        rows = await self._db.fetch(self._scope, ADD_ACTIONS, document(births), self.keeping.lease, records)
+        rows = await self._db.fetch(self._scope, ADD_ACTIONS, document(births), self.durations.lease, records)
         if rows:
             self._trail.added()
         return {row["task_id"] for row in rows}
@@ -408,8 +408,8 @@ class EngineStore:
         for place, step in enumerate(steps):
             step.place = place
             plain = plain and step.lane == "turn" and not step.records
-        keeping = self.keeping
-        given = document(steps), keeping.lease, keeping.context, keeping.thread
+        durations = self.durations
+        given = document(steps), durations.lease, durations.context, durations.thread
         if plain:
             rows = await self._db.fetch(self._scope, STEP_TURNS, *given)
         else:
@@ -433,7 +433,7 @@ class EngineStore:
         """Lease what is due, `but` these actions, or what a process left whose lease has ended."""
         sql = CLAIM_LEFT if left else CLAIM_OTHERS if but else CLAIM_DUE
         others = (list(but),) if but and not left else ()
-        rows = await self._db.fetch(self._scope, sql, worker, limit, self.keeping.lease, lane, *others)
+        rows = await self._db.fetch(self._scope, sql, worker, limit, self.durations.lease, lane, *others)
         return [_claim(row) for row in rows]
 
     async def heartbeat(self, worker: UUID, tasks: Sequence[UUID]) -> dict[UUID, bool]:
@@ -444,7 +444,7 @@ class EngineStore:
         """
         if not tasks:
             return {}
-        rows = await self._db.fetch(self._scope, HEARTBEAT, worker, self.keeping.lease, tasks)
+        rows = await self._db.fetch(self._scope, HEARTBEAT, worker, self.durations.lease, tasks)
         return {row["task_id"]: row["renewed"] for row in rows}
 
     async def unblock(self) -> int:

@@ -1,4 +1,4 @@
-"""Tasks for those who ask: send a message, look, wait, follow, cancel. One task, whichever door shows it."""
+"""Conversations: send a message, read its task, wait for it and follow it. All doors use this."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -100,7 +100,7 @@ class TaskService:
         return await self._once(caller, incoming, work)
 
     async def ask(self, caller: Caller, incoming: Incoming) -> Task | Reply:
-        """The same, for one who can do with a message: work that ends at once and needs no task gives a reply."""
+        """Like `send`, but return a `Reply` for work that ends at once and needs no task."""
 
         async def work() -> Task | Reply:
             begun = await self._start(caller, incoming, replies=incoming.wait_s != 0, waits=incoming.wait_s != 0)
@@ -111,7 +111,7 @@ class TaskService:
         return await self._once(caller, incoming, work)
 
     async def stream(self, caller: Caller, incoming: Incoming) -> Task | Reply:
-        """The same, for one who follows what comes of it: the task as it began, before anything that has happened."""
+        """Like `ask`, for a caller that follows the task: return it as it began."""
         return await self._once(caller, incoming, lambda: self._followed(caller, incoming))
 
     async def _followed(self, caller: Caller, incoming: Incoming) -> Task | Reply:
@@ -129,7 +129,7 @@ class TaskService:
         return task if run.reply is None else Reply(task.context_id, run.reply)
 
     async def get(self, caller: Caller, ref: str) -> Task:
-        """How a task stands, with what it has made so far and how far it says it is.
+        """Return a task, with its artifacts and its progress so far.
 
         Raises:
             TaskNotFound: it does not exist, or is another tenant's.
@@ -139,36 +139,36 @@ class TaskService:
             raise TaskNotFound(ref)
         if not task.terminal:
             drafts, told = Drafts(), None
-            async for happening in self._store.replay(caller.tenant, task.id, until=task.seq):
-                drafts.take(happening)
-                told = happening if happening.body["kind"] == "progress" else told
+            async for event in self._store.replay(caller.tenant, task.id, until=task.seq):
+                drafts.take(event)
+                told = event if event.body["kind"] == "progress" else told
             task.artifacts = drafts.artifacts or task.artifacts
             _tell_progress(task, told)
         return task
 
     async def page(self, caller: Caller, wanted: TaskQuery) -> tuple[list[Task], int]:
-        """Newest first, one more than the limit when there are more, and how many there are in all."""
+        """Return tasks, newest first, one more than the limit if there are more, and the total count."""
         return await self._store.page(caller.tenant, wanted), await self._store.count(caller.tenant, wanted)
 
     async def follow(
-        self, caller: Caller, task: Task, after: int, *, beat_s: float | None = None
+        self, caller: Caller, task: Task, after: int, *, keepalive_s: float | None = None
     ) -> AsyncGenerator[LoggedEvent | None]:
-        """What has happened since event `after` and what happens from now on, in order, none lost, until it rests.
+        """Yield the events after `after`, in order and none lost, until the task rests.
 
-        With `beat_s` there is a None whenever nothing has happened for so long.
+        With `keepalive_s`, yield None whenever nothing has happened for that long.
         """
         with self._engine.notifier.follow(task.tenant_id, task.id) as signal:
             while True:
                 signal.clear()
-                happenings = await self._store.events(caller.tenant, task.id, after)
-                for happening in happenings:
-                    after = happening.seq
-                    yield _with_secrets(task, happening)
-                if happenings and _rests(happenings[-1]):
+                log_events = await self._store.events(caller.tenant, task.id, after)
+                for event in log_events:
+                    after = event.seq
+                    yield _with_secrets(task, event)
+                if log_events and _rests(log_events[-1]):
                     current = await self._store.find(caller.tenant, str(task.id))
                     if current is None or (current.resting and current.seq == after):
                         return
-                if not happenings and not await _woken(signal, beat_s):
+                if not log_events and not await _woken(signal, keepalive_s):
                     yield None
 
     async def _start(self, caller: Caller, incoming: Incoming, *, replies: bool, waits: bool = False) -> TurnRun | Task:
@@ -240,8 +240,8 @@ class TaskService:
 
     async def _rested(self, caller: Caller, task: Task, within_s: float | None) -> Task:
         with suppress(TimeoutError):
-            async with asyncio.timeout(within_s), aclosing(self.follow(caller, task, task.seq)) as happenings:
-                async for _ in happenings:
+            async with asyncio.timeout(within_s), aclosing(self.follow(caller, task, task.seq)) as log_events:
+                async for _ in log_events:
                     pass
         return await self.get(caller, str(task.id))
 
@@ -412,7 +412,7 @@ class TaskService:
             await self._effects.withdraw_by_hand(task.tenant_id, task.id, answer.step)
 
     async def _check_thread(self, caller: Caller, thread_id: str | None, message: Json) -> bool:
-        """Whether there is such a conversation; a message that it cannot take is refused."""
+        """Return whether the conversation exists; refuse a message that it cannot take."""
         found = await self._threads.find(caller.tenant, thread_id) if thread_id is not None else None
         expired, held = found or (False, 0)
         if expired and thread_id is not None:
@@ -426,7 +426,7 @@ class TaskService:
         return KeyClaim(caller.subject, key, self._digest(incoming)) if key is not None else None
 
     def _digest(self, incoming: Incoming) -> bytes:
-        """What was asked, but for secrets and the message's id: a client that repeats itself may make a new one."""
+        """Return the digest of a message without secrets and message id, which may be new in a repetition."""
         metadata: Json = incoming.message.get("metadata") or {}
         asked = {
             "parts": self._executor.keepable(incoming.message, incoming.tool_call)["parts"],
@@ -437,7 +437,7 @@ class TaskService:
         return digest_of(SEND_MESSAGE.name, asked)
 
     async def _stored(self, caller: Caller, run: TurnRun) -> Task:
-        """The task as it was stored, for one who does not wait; the run goes on with its own."""
+        """Return the task as it was stored, for a caller that does not wait."""
         await run.store()
         if run.task.resting or run.task.seq == run.stored_seq:
             return replace(run.task)
@@ -492,8 +492,8 @@ def _moment_s(wait_s: float | None) -> float:
     return _MOMENT_S if wait_s is None else min(_MOMENT_S, wait_s)
 
 
-def _rests(happening: LoggedEvent) -> bool:
-    return happening.body["kind"] == "status" and State(happening.body["to"]) not in (
+def _rests(event: LoggedEvent) -> bool:
+    return event.body["kind"] == "status" and State(event.body["to"]) not in (
         State.REQUESTED,
         State.VALIDATED,
         State.QUEUED,
@@ -501,11 +501,11 @@ def _rests(happening: LoggedEvent) -> bool:
     )
 
 
-def _with_secrets(task: Task, happening: LoggedEvent) -> LoggedEvent:
+def _with_secrets(task: Task, event: LoggedEvent) -> LoggedEvent:
     """For one who follows a task where it runs: an artifact as it is shown this once."""
-    made: Json = happening.body.get("artifact") or {}
+    made: Json = event.body.get("artifact") or {}
     shown = next((one for one in task.once if one["id"] == made.get("id")), None)
-    return replace(happening, body={**happening.body, "artifact": shown}) if shown is not None else happening
+    return replace(event, body={**event.body, "artifact": shown}) if shown is not None else event
 
 
 def _with_key(incoming: Incoming) -> Json:
