@@ -35,7 +35,8 @@ def test_a_killed_server_leaves_no_process_and_keeps_what_it_acknowledged(place:
     with Server({}, "--workers", workers, at=place) as second, second.admin() as admin:
         assert admin.get("/api/tenant/kept").json()["data"]["slug"] == "kept"
         assert admin.post("/api/audit/verify", json={}).json()["data"]["ok"] is True
-        assert len([command for command in processes_of(second).values() if "postgres -D" in command]) == 1
+        # A session that was begun this moment is called like the server that it came from.
+        wait_for(lambda: sum("postgres -D" in one for one in processes_of(second).values()) == 1, "one PostgreSQL")
     wait_for(lambda: processes_of(first) == {}, "the end of every process")
 
 
