@@ -21,6 +21,7 @@ from dragoman.services.audit.store import AuditStore
 from dragoman.services.audit.trail import AuditTrail
 from tests.harness import Server
 from tests.infra.limits_valkey import Source, Valkey
+from tests.patience import PATIENCE_S
 from tests.services.audit.ledger import Ledger, database_url
 
 
@@ -89,7 +90,10 @@ def user_quota() -> int:
 async def kitchen(server: Server, valkey: Valkey, user_quota: int) -> AsyncIterator[Kitchen]:
     """A gate in front of a tenant of its own."""
     ledger = Ledger(server)
-    db, limiter = Database(database_url(server), size=2), Limiter(valkey.url, revocations=Source(), timeout_s=5)
+    db, limiter = (
+        Database(database_url(server), size=2),
+        Limiter(valkey.url, revocations=Source(), timeout_s=PATIENCE_S),
+    )
     await db.start()
     await limiter.start()
     metrics, handlers = Metrics(), Handlers()

@@ -40,7 +40,7 @@ def test_nothing_made_up_from_the_document_leads_out_of_the_document(
             str(SCHEMATHESIS), "run", f"{prey.url}/openapi.json", "--phases", phases, "--max-examples", str(examples),
             "--header", f"Authorization: Bearer {prey.token(role=role, tenant=tenant, user='fuzzer')}",
             "--exclude-checks", LEFT_OUT, "--seed", "4711", "--generation-database", "none", "--workers", "1",
-            "--no-color", "--no-shrink", "--request-timeout", "20",
+            "--no-color", "--no-shrink", "--request-timeout", "60",
         ],
         cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip
