@@ -32,11 +32,12 @@ def test_what_a_killed_worker_had_is_taken_over_by_another(place: Path, tmp_path
 
         first.kill()
         with Outpost(server):
-            wait_for(lambda: view(client, task_id)["attempt"] == 2, "the second worker")
+            wait_for(lambda: view(client, task_id)["attempt"] > 1, "the second worker")
             (tmp_path / "gate").write_text("open\n")
             ended = wait_for(lambda: (now := view(client, task_id))["state"] == "succeeded" and now, "its end")
 
-    assert [(one["attempt"], one["outcome"]) for one in ended["attempts"]] == [(1, "lost"), (2, "succeeded")]
+    *lost, last = [one["outcome"] for one in ended["attempts"]]
+    assert (set(lost), last) == ({"lost"}, "succeeded")
 
 
 def view(client: httpx.Client, task_id: str) -> dict[str, Any]:

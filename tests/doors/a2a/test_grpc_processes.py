@@ -45,7 +45,7 @@ def test_a_server_that_is_told_to_end_ends_open_streams_and_another_finishes_the
     served: Server, tmp_path: Path
 ) -> None:
     token = f"Bearer {served.token()}"
-    server = Server(CONFORMANCE | beside(served) | {"DRAGOMAN_DRAIN_S": "15"})
+    server = Server(CONFORMANCE | beside(served) | {"DRAGOMAN_DRAIN_S": "60"})
     begun, ends = threading.Event(), list[grpc.StatusCode]()
 
     def follow(caller: GrpcCaller) -> list[pb.StreamResponse]:
