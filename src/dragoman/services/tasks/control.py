@@ -90,7 +90,7 @@ class TaskControl:
 
     def _new_run(self, caller: Caller, run: RunRow, reason: str) -> ActionBirth:
         before, now = run.task, datetime.now(UTC)
-        queued = events.status(None, State.QUEUED, by=caller.subject, reason=reason) | {"from": before.state.value}
+        queued = events.status(before.state, State.QUEUED, by=caller.subject, reason=reason)
         return ActionBirth(
             tenant=caller.tenant,
             id=self._new_id(),

@@ -38,6 +38,11 @@ def accepted(by: str | None = None) -> list[Json]:
     ]
 
 
+def assigned(opening: Json, *, worker: str, capability: str) -> Json:
+    """Return the transition to in progress with the worker that performs the action."""
+    return opening | {"worker": worker, "capability": capability}
+
+
 def message(content: Json) -> Json:
     """Make the event of a message to the task."""
     return {"kind": "message", "message": content}

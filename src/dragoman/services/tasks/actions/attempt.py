@@ -225,7 +225,7 @@ class ActionAttempt(Attempt):
         self._route = await self._on.registry.find(self.caller, self._action.envelope["action"])
         if self.opening is not None:
             worker, capability = self._assigned()
-            self.opening |= {"worker": worker, "capability": capability}
+            self.opening = events.assigned(self.opening, worker=worker, capability=capability)
             self.opening_record()
 
     async def _give_to_worker(self, route: Route, envelope: Envelope, given: Input) -> Performed:
