@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 from weakref import WeakValueDictionary
 
@@ -38,6 +38,8 @@ from dragoman.services.workers.protocol import Assignment, Performed
 
 _LOG = structlog.get_logger(__name__)
 WAITS_FOR_APPROVAL = "waits for approval"
+# As many times what a worker performs at once may wait for it: enough for it never to run dry between two claims.
+_MOST_WAITING: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +71,8 @@ class ActionLane:
         return ActionAttempt(self._engine, self._dependencies, claim, claim.action, lease, self._slots_of)
 
     def crowded(self) -> Sequence[str]:
-        """Return the actions of which as many wait for their worker as it performs at once."""
-        return [key.action for key, slots in self._slots.items() if slots.waiting >= slots.at_once]
+        """Return the actions of which so many wait for their worker that more would only take the place of others."""
+        return [key.action for key, slots in self._slots.items() if slots.waiting >= _MOST_WAITING * slots.at_once]
 
     def _slots_of(self, route: Route, tenant: UUID) -> "_Slots":
         """Return the places for an action; a worker of one tenant that hangs holds up no other tenant."""
@@ -120,7 +122,7 @@ class _Slots:
             yield
         finally:
             self._free.release()
-            if self.waiting == self.at_once // 2:
+            if self.waiting == _MOST_WAITING * self.at_once // 2:
                 self._freed()
 
 
