@@ -90,10 +90,8 @@ def user_quota() -> int:
 async def kitchen(server: Server, valkey: Valkey, user_quota: int) -> AsyncIterator[Kitchen]:
     """A gate in front of a tenant of its own."""
     ledger = Ledger(server)
-    db, limiter = (
-        Database(database_url(server), size=2),
-        Limiter(valkey.url, revocations=Source(), timeout_s=PATIENCE_S),
-    )
+    db = Database(database_url(server), size=2)
+    limiter = Limiter(valkey.url, revocations=Source(), timeout_s=PATIENCE_S)
     await db.start()
     await limiter.start()
     metrics, handlers = Metrics(), Handlers()
