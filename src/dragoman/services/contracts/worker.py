@@ -76,10 +76,11 @@ class DocumentsWorker:
         given, ref = cast("RedlineDocument", assignment.input), assignment.envelope.resource.id
         number = _first_version(assignment, given)
         newest = number is None
+        earlier = await self._documents.read(assignment.caller, ref, number)
+        # Looked for after the newest was read: else another attempt could make it in between.
         if newest and (done := await self._documents.find_made(assignment.caller, assignment.task_id, _REVISE)):
             # An attempt before this one has made the newest; the one acted on is still the one before it.
-            number = done.version.version - 1
-        earlier = await self._documents.read(assignment.caller, ref, number)
+            earlier = await self._documents.read(assignment.caller, ref, done.version.version - 1)
         old = await asyncio.to_thread(read_wording, earlier)
         if isinstance(old, Unreadable):
             return Performed(_unavailable(earlier, old))
