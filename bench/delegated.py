@@ -14,7 +14,7 @@ from typing import Any
 import asyncpg
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.harness import data_dir
-from tests.services.tasks.crew import caller_of
+from tests.services.tasks.crew import NoGrants, caller_of
 
 from bench.process import tree_cpu_s
 from dragoman.app.delegation import Deciders, build_delegation
@@ -25,13 +25,15 @@ from dragoman.infra.db import CORE_ROLE, Database, Scope, migrate
 from dragoman.infra.embedded import EmbeddedServices
 from dragoman.infra.ids import new_id
 from dragoman.infra.jobs import JobGroup
-from dragoman.infra.telemetry import Metrics
+from dragoman.infra.telemetry import Metrics, SecurityEvents
 from dragoman.operations import Handlers, Input
 from dragoman.services.audit.sealer import Sealer
 from dragoman.services.audit.store import AuditStore, Line, SealStore
 from dragoman.services.audit.trail import AuditTrail
+from dragoman.services.tasks.access import Action, TaskAccess
+from dragoman.services.tasks.actions.actors import Actors
 from dragoman.services.tasks.actions.envelope import Envelope
-from dragoman.services.tasks.actions.ports import Judgment, Route
+from dragoman.services.tasks.actions.ports import Bound, Judgment, Route, Target
 from dragoman.services.tasks.actions.service import DelegationService
 from dragoman.services.tasks.shapes import SubmitTask
 from dragoman.services.workers.protocol import Assignment, Capability, Performed
@@ -105,8 +107,15 @@ class Willing:
         del caller, envelope, capability
         return Judgment()
 
-    async def check(self, caller: Caller, envelope: Envelope, capability: Capability) -> None:
-        """It is there."""
+    async def bind(self, caller: Caller, target: Target) -> Bound:
+        """Know nothing of it."""
+        del caller, target
+        return Bound()
+
+    async def show(self, caller: Caller, target: Target, *, since: str | None) -> dict[str, Any]:
+        """Show nothing of it."""
+        del caller, target, since
+        return {}
 
 
 class Silent(AuditTrail):
@@ -191,6 +200,16 @@ class Node:
         return waits, meter.took()
 
 
+def _permits(caller: Caller, action: Action) -> bool:
+    del caller, action
+    return True
+
+
+async def _is_revoked(caller: Caller) -> bool:
+    del caller
+    return False
+
+
 class _Meter:
     def __init__(self, number: int) -> None:
         self._number = number
@@ -261,9 +280,11 @@ async def node(url: str, *, without: Without | None = None) -> AsyncGenerator[No
         AuditStore(core_db), core_db, mac_key=_MAC_KEY, new_id=new_id, wake=sealer.wake
     )
     willing = Willing(Trivial(effects=not without.effects))
-    deciders = Deciders(willing, willing, willing)
+    deciders = Deciders(Actors(NoGrants()), willing, willing, willing)
+    security = SecurityEvents(_METRICS)
+    access = TaskAccess(_permits, is_revoked=_is_revoked, find_operation={}.get, security=security)
     core = build_engine(load_settings({}), core_db, url, trail, _METRICS.tasks)
-    service = build_delegation(Handlers(), (db, core_db), core, trail, deciders).service
+    service = build_delegation(Handlers(), (db, core_db), core, trail, deciders, access).service
     await db.start()
     await core_db.start()
     gc.collect()

@@ -149,6 +149,7 @@ def dragoman(*arguments: str) -> Generator[Server]:
     environment = {
         "DRAGOMAN_LIMITS__SKILL_PER_MIN": skills,
         "DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": str(_PLENTY),
+        **{f"DRAGOMAN_LIMITS__STREAMS_PER_{whose}": str(_PLENTY) for whose in ("CALLER", "TENANT", "PROCESS")},
         "DRAGOMAN_AGENT": "agent:agent",
         "PYTHONPATH": os.pathsep.join(filter(None, [str(_AGENT), os.environ.get("PYTHONPATH")])),
     }

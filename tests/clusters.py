@@ -13,7 +13,8 @@ from functools import cache
 from pathlib import Path
 
 from dragoman.infra.embedded import EmbeddedServices
-from dragoman.infra.embedded.layout import make_data_dir
+from dragoman.infra.embedded.account import Account
+from dragoman.infra.embedded.layout import let_pass, make_data_dir
 
 
 def data_dir() -> Path:
@@ -27,7 +28,10 @@ def lay_cluster(at: Path) -> None:
     """Spare a server that starts here for the first time the seconds of initdb; what it does after that is its own."""
     template = _template()
     make_data_dir(at)
+    # As after a first start: the directory is a server's, whose user may pass.
+    (at / "lock").touch(mode=0o600)
     subprocess.run(["cp", "-a", str(template), str(at / "postgres")], check=True)
+    let_pass(at, Account.for_services(at / "postgres"))
 
 
 @cache

@@ -7,6 +7,7 @@ It gives the process a PostgreSQL and a Valkey of its own (`Server`) where these
 import io
 import json
 import os
+import pty
 import shutil
 import signal
 import subprocess
@@ -14,11 +15,12 @@ import sys
 import tempfile
 import threading
 import time
+import tty
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import IO, Any, ClassVar, Final, Self
 from unittest.mock import patch
 
 import httpx
@@ -47,11 +49,20 @@ _TYPING = threading.Lock()
 class Server:
     """`dragoman serve` as a user runs it. Use as a context manager, or start and stop it by hand."""
 
+    program: ClassVar[Path] = DRAGOMAN
+
     def __init__(
-        self, environment: Mapping[str, str] | None = None, *arguments: str, at: Path | None = None, keep: bool = False
+        self,
+        environment: Mapping[str, str] | None = None,
+        *arguments: str,
+        at: Path | None = None,
+        keep: bool = False,
+        terminal: bool = False,
     ) -> None:
         self.data_dir = at or data_dir()
         self.log = self.data_dir.parent / "server.log"
+        self.screen = self.data_dir.parent / "screen.txt"
+        self._terminal = terminal
         self._arguments = arguments
         self._keep = keep or at is not None
         self._environment = {"DRAGOMAN_PORT": "0", "DRAGOMAN_LOG_FORMAT": "json", **GENEROUS, **(environment or {})}
@@ -96,9 +107,10 @@ class Server:
         self.data_dir.parent.mkdir(parents=True, exist_ok=True)
         if not self.data_dir.exists() and "DRAGOMAN_DATABASE_URL" not in self._environment:
             lay_cluster(self.data_dir)
-        with self.log.open("ab") as log:
+        with self.log.open("ab") as log, ExitStack() as stack:
+            out = stack.enter_context(open_terminal(self.screen)) if self._terminal else log
             self._process = subprocess.Popen(
-                [str(DRAGOMAN), "serve", *self._arguments], env=self.environment, stdout=log, stderr=log
+                [str(self.program), "serve", *self._arguments], env=self.environment, stdout=out, stderr=log
             )
         note = self.data_dir / "server.json"
         wait_for(lambda: self._process is not None and (note_of(note, self._process.pid) or self._ended()), "the note")
@@ -164,9 +176,11 @@ class Server:
         return [json.loads(line) for line in self.log.read_text().split("\n") if line.startswith("{")]
 
     def security_events(self, *, of: str | None = None) -> list[dict[str, Any]]:
-        """Everything in its security stream, or what the request of this id has left there."""
+        """Everything in its security stream, or what the request of this id, ours or its client's, has left there."""
         events = [json.loads(line) for line in (self.data_dir / "security.jsonl").read_text().splitlines()]
-        return events if of is None else [event for event in events if event.get("request_id") == of]
+        if of is None:
+            return events
+        return [event for event in events if of in (event.get("request_id"), event.get("correlation_id"))]
 
     def _abandon(self) -> None:
         self.stop(signal.SIGKILL)
@@ -276,6 +290,22 @@ def _set_variable(name: str, value: str | None) -> None:
         os.environ.pop(name, None)
     else:
         os.environ[name] = value
+
+
+def open_terminal(screen: Path) -> IO[bytes]:
+    """A terminal for a process; all that it shows is copied to the file `screen`."""
+    ours, theirs = pty.openpty()
+    tty.setraw(theirs)  # lines end as they are written
+
+    def copy() -> None:
+        # Reading fails when the last process has closed the terminal.
+        with os.fdopen(ours, "rb", buffering=0) as shown, screen.open("wb", buffering=0) as file, suppress(OSError):
+            while piece := shown.read(65_536):
+                file.write(piece)
+
+    screen.touch()
+    threading.Thread(target=copy, name="screen", daemon=True).start()
+    return os.fdopen(theirs, "wb", buffering=0)
 
 
 def note_of(note: Path, pid: int) -> bool:

@@ -32,6 +32,14 @@ def invite(admin: httpx.Client, subject: str = "ada", role: str = "viewer") -> d
     return done(admin.post("/api/users", json=person))
 
 
+def join(server: Server, admin: httpx.Client, subject: str = "ada", **more: str) -> dict[str, Any]:
+    """A person who was invited and has accepted."""
+    person = {"email": f"{subject}@example.com", "name": subject, "subject": subject, "role": "viewer", **more}
+    invited = done(admin.post("/api/users", json=person))
+    with server.client(invited["invitation"]) as newcomer:
+        return done(newcomer.post("/api/users/accept", json={}))["user"]
+
+
 def status_of(server: Server, credential: str) -> int:
     """What a credential gets that only asks who it is."""
     with server.client(credential) as client:
@@ -49,12 +57,11 @@ def redis_url(server: Server) -> str:
 
 
 def beside(server: Server) -> dict[str, str]:
-    """For a second server on the same database, Valkey, keys and repositories."""
+    """For a second server on the same database, Valkey, and keys, with a data directory of its own."""
     return {
         "DRAGOMAN_DATABASE_URL": database_url(server),
         "DRAGOMAN_REDIS_URL": redis_url(server),
         "DRAGOMAN_SECRETS_DIR": str(server.secrets_dir),
-        "DRAGOMAN_KNOWLEDGE__DIR": str(server.data_dir / "knowledge"),
     }
 
 

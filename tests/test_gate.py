@@ -1,5 +1,6 @@
 """The gate with real parts around it: PostgreSQL, Valkey, Cedar and the audit trail, and two operations of its own."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,7 +10,7 @@ from pydantic import AwareDatetime, Field
 
 from dragoman.arguments import Texts
 from dragoman.context import Caller, Role
-from dragoman.errors import DragomanError, Forbidden, InvalidInput, RateLimited
+from dragoman.errors import Conflict, DragomanError, Forbidden, IdempotencyConflict, InvalidInput, RateLimited
 from dragoman.gate import Gate, Guards, Observers
 from dragoman.infra.auth.authority import Authority
 from dragoman.infra.db import Database, IdempotencyKeys
@@ -20,6 +21,7 @@ from dragoman.operations import Effect, Handlers, Input, Operation, Output
 from dragoman.services.audit.store import AuditStore
 from dragoman.services.audit.trail import AuditTrail
 from tests.harness import Server
+from tests.infra.databases import superuser
 from tests.infra.limits_valkey import Source, Valkey
 from tests.patience import PATIENCE_S
 from tests.services.audit.ledger import Ledger, database_url
@@ -42,6 +44,7 @@ class Served(Output):
 
 
 LOOK = Operation("tea.look", "Look", Tea, Served, "read:memory")
+STEEP = Operation("tea.steep", "Steep", Tea, Served, "write:memory", Effect.WRITE, long=True)
 POUR = Operation("tea.pour", "Pour", Tea, Served, "write:memory", Effect.WRITE)
 
 
@@ -53,12 +56,23 @@ class Kitchen:
     caller: Caller
     ledger: Ledger
     reached: list[Tea] = field(default_factory=list[Tea])
+    steeping: asyncio.Event = field(default_factory=asyncio.Event)
+    done: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def handle(self, caller: Caller, tea: Tea) -> Served:
         """Answer both operations."""
         del caller
         self.reached.append(tea)
         return Served(kind=tea.kind, cups=tea.cups)
+
+    async def steep(self, caller: Caller, tea: Tea) -> Served:
+        """Take as long as the test wants, and fail if it says so."""
+        served = await self.handle(caller, tea)
+        self.steeping.set()
+        await self.done.wait()
+        if tea.kind == "burnt":
+            raise Conflict("burnt")
+        return served
 
     async def refused(self, operation: Operation[Tea, Served], raw: Any, **options: Any) -> DragomanError:
         """The error that a run ends with."""
@@ -105,6 +119,7 @@ async def kitchen(server: Server, valkey: Valkey, user_quota: int) -> AsyncItera
     made = Kitchen(gate, ledger.caller, ledger)
     handlers.add(LOOK, made.handle)
     handlers.add(POUR, made.handle)
+    handlers.add(STEEP, made.steep)
     yield made
     await limiter.stop()
     await db.stop()
@@ -263,4 +278,46 @@ async def test_a_key_is_claimed_only_by_input_that_can_be_read(kitchen: Kitchen)
     second = await kitchen.gate.run(POUR, kitchen.caller, b'{"kind": "green"}', idempotency_key="tea-1")
 
     assert first == second
+    assert len(kitchen.reached) == 1
+
+
+async def test_of_long_writes_with_one_key_at_one_moment_the_first_runs_and_all_get_its_output(
+    kitchen: Kitchen,
+) -> None:
+    async def steep(cups: int = 2) -> Served:
+        return await kitchen.gate.run(STEEP, kitchen.caller, {"kind": "green", "cups": cups}, idempotency_key="pot-1")
+
+    async with asyncio.timeout(PATIENCE_S):
+        first = asyncio.create_task(steep())
+        await kitchen.steeping.wait()
+        others = [asyncio.create_task(steep()) for _ in range(3)]
+        with pytest.raises(IdempotencyConflict):
+            await steep(cups=3)
+        kitchen.done.set()
+        served = await asyncio.gather(first, *others)
+
+    assert served == [Served(kind="green", cups=2)] * 4
+    assert len(kitchen.reached) == 1
+
+
+async def test_the_key_of_a_long_write_that_fails_may_be_used_again(kitchen: Kitchen) -> None:
+    kitchen.done.set()
+
+    refused = await kitchen.refused(STEEP, {"kind": "burnt"}, idempotency_key="pot-2")
+    served = await kitchen.gate.run(STEEP, kitchen.caller, {"kind": "green"}, idempotency_key="pot-2")
+
+    assert (refused.code, served) == (Conflict.code, Served(kind="green", cups=1))
+
+
+async def test_a_long_write_whose_process_died_may_be_begun_again(kitchen: Kitchen, server: Server) -> None:
+    """Even with another input: nothing is known to have been done."""
+    left = """INSERT INTO idempotency_keys (tenant_id, scope, key, digest, begun_until)
+        VALUES ($1, $2, 'pot-3', '\\x00', now() - interval '1 second')"""
+    await superuser(database_url(server), left, kitchen.caller.tenant, kitchen.caller.subject)
+    kitchen.done.set()
+
+    served = await kitchen.gate.run(STEEP, kitchen.caller, {"kind": "green"}, idempotency_key="pot-3")
+    again = await kitchen.gate.run(STEEP, kitchen.caller, {"kind": "green"}, idempotency_key="pot-3")
+
+    assert served == again == Served(kind="green", cups=1)
     assert len(kitchen.reached) == 1

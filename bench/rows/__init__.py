@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from bench.rows import (
+    audit,
     delegation,
     handover,
     idle,
@@ -41,4 +42,5 @@ ROWS: Final[dict[str, Callable[[Effort], Outcome]]] = {
     "projection": projection.run,
     "knowledge": knowledge.run,
     "memory": memory.run,
+    "audit": audit.run,
 }

@@ -1,7 +1,7 @@
 import asyncio
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -26,9 +26,10 @@ _CREDENTIAL = Revocable("bench-credential", "bench", time.time())
 class NoRevocations:
     """Nothing was ever revoked."""
 
-    async def load(self) -> Sequence[Revocation]:
+    async def load(self, partition: str) -> AsyncIterator[Sequence[Revocation]]:
         """None."""
-        return ()
+        del partition
+        yield ()
 
 
 def run(effort: Effort) -> Outcome:

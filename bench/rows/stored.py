@@ -15,19 +15,24 @@ from bench.table import Line, Outcome
 from dragoman.context import Caller
 from dragoman.infra.db import Database
 from dragoman.services.tasks import store_views as store_read
+from dragoman.services.tasks.access import Visible
 from dragoman.services.tasks.engine import store as core
-from dragoman.services.tasks.store_views import TaskViewStore, list_statement
+from dragoman.services.tasks.lifecycle import State
+from dragoman.services.tasks.models import Order, TaskQuery
+from dragoman.services.tasks.store_lists import list_statement
+from dragoman.services.tasks.store_views import SUMMARY_COLUMNS, TaskViewStore
 
 _TASKS, _LOOKS = 4_000, 50
 _SCAN = re.compile("Seq Scan on (tasks|delegations|task_events)")
-LISTS: Final[dict[str, dict[str, str]]] = {
-    "newest": {},
-    "by state": {"state": "failed"},
-    "by error": {"error": "RARE"},
-    "by action": {"action": "rare.action"},
-    "by matter": {"matter": "matter of rare"},
-    "by actor": {"actor": "rare"},
-    "by correlation": {"correlation_id": "c-4000"},
+LISTS: Final = {
+    "newest": TaskQuery(order=Order.CREATED),
+    "last changed": TaskQuery(order=Order.CHANGED),
+    "by state": TaskQuery(order=Order.CREATED, states=(State.FAILED,)),
+    "by error": TaskQuery(order=Order.CREATED, error="RARE"),
+    "by action": TaskQuery(order=Order.CREATED, action="rare.action"),
+    "by matter": TaskQuery(order=Order.CREATED, matter="matter of rare"),
+    "by actor": TaskQuery(order=Order.CREATED, actor="rare"),
+    "by correlation": TaskQuery(order=Order.CREATED, correlation_id="c-4000"),
 }
 STATEMENTS: Final = {
     "claim": core.CLAIM_DUE,
@@ -37,7 +42,7 @@ STATEMENTS: Final = {
     "find keys": store_read.FIND_KEYS,
     "status": store_read.RUNS,
     "history": store_read.STEPS,
-    **{f"list {name}": list_statement(filters) for name, filters in LISTS.items()},
+    **{f"list {name}": list_statement(query, Visible(), columns=SUMMARY_COLUMNS)[0] for name, query in LISTS.items()},
 }
 
 
@@ -81,11 +86,11 @@ async def _look(url: str, caller: Caller) -> dict[str, float]:
     db = Database(url, size=1)
     views, found = TaskViewStore(db), dict[str, float]()
     try:
-        for name, filters in LISTS.items():
+        for name, query in LISTS.items():
             took: list[float] = []
             for _ in range(_LOOKS):
                 began = perf_counter()
-                await views.page(caller.tenant, 50, **filters)
+                await views.page(caller.tenant, query, Visible())
                 took.append(perf_counter() - began)
             found[name] = Spread.of(took).p95_ms
     finally:

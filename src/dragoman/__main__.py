@@ -44,6 +44,12 @@ def _work(settings: "Settings") -> None:
     work(settings, announce_worker)
 
 
+def _migrate(settings: "Settings") -> int:
+    from dragoman.app.serving import bring_up_to_date  # noqa: PLC0415
+
+    return bring_up_to_date(settings)
+
+
 def _bridge(url: str, token: "Callable[[], str]", trusted_cert: "Path | None") -> None:
     from dragoman.doors.mcp.bridge import bridge  # noqa: PLC0415
 
@@ -62,7 +68,12 @@ def _expected_errors() -> tuple[type[Exception], ...]:
 
 
 PROGRAMS = Programs(
-    serve=_serve, serve_child=_serve_child, work=_work, bridge=_bridge, expected_errors=_expected_errors
+    serve=_serve,
+    serve_child=_serve_child,
+    work=_work,
+    migrate=_migrate,
+    bridge=_bridge,
+    expected_errors=_expected_errors,
 )
 
 if __name__ == "__main__":

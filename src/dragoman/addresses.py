@@ -8,6 +8,7 @@ from dragoman.services.audit import operations as audit
 from dragoman.services.checklists import operations as checklists
 from dragoman.services.contracts import operations as contracts
 from dragoman.services.governance import operations as governance
+from dragoman.services.grants import operations as grants
 from dragoman.services.knowledge import operations as knowledge
 from dragoman.services.memory import operations as memory
 from dragoman.services.signatures import operations as signatures
@@ -68,6 +69,7 @@ BINDINGS = (
     Binding("POST", "/api/knowledge/propose", knowledge.PROPOSE, 201),
     Binding("POST", "/api/knowledge/sync", knowledge.SYNC),
     Binding("GET", "/api/knowledge/status", knowledge.STATUS),
+    Binding("GET", "/api/knowledge/constraints", knowledge.LIST_CONSTRAINTS),
     Binding("GET", "/api/knowledge/{id}", knowledge.SHOW),
     Binding("GET", "/api/knowledge/{id}/history", knowledge.HISTORY),
     Binding("GET", "/api/knowledge/{id}/diff", knowledge.DIFF),
@@ -75,10 +77,14 @@ BINDINGS = (
     Binding("POST", "/api/knowledge/{id}/reject", knowledge.REJECT_ITEM),
     Binding("POST", "/api/knowledge/{id}/deprecate", knowledge.DEPRECATE_ITEM),
     Binding("POST", "/api/knowledge/{id}/supersede", knowledge.SUPERSEDE_ITEM),
+    Binding("GET", "/api/knowledge-remotes", knowledge.LIST_REMOTES),
+    Binding("POST", "/api/knowledge-remotes", knowledge.CONNECT),
+    Binding("DELETE", "/api/knowledge-remotes/{connection_id}", knowledge.DISCONNECT),
     Binding("POST", "/api/memories", memory.ADD),
     Binding("POST", "/api/memories/bulk", memory.ADD_MANY),
     Binding("POST", "/api/memories/search", memory.SEARCH),
     Binding("POST", "/api/memories/list", memory.LIST),
+    Binding("POST", "/api/memories/context", memory.SHOW_CONTEXT),
     Binding("POST", "/api/memories/update", memory.UPDATE),
     Binding("POST", "/api/memories/export", memory.EXPORT),
     Binding("POST", "/api/memories/import", memory.IMPORT),
@@ -115,6 +121,10 @@ BINDINGS = (
     Binding("GET", "/api/approvals/{approval_id}", approvals.SHOW),
     Binding("POST", "/api/approvals/{approval_id}/decide", approvals.DECIDE_ONE),
     Binding("POST", "/api/approvals/{approval_id}/withdraw", approvals.WITHDRAW),
+    Binding("POST", "/api/grants", grants.CREATE, 201),
+    Binding("GET", "/api/grants", grants.LIST),
+    Binding("GET", "/api/grants/{grant_id}", grants.SHOW),
+    Binding("POST", "/api/grants/{grant_id}/end", grants.END),
     Binding("POST", "/api/tasks", task.SUBMIT, 201),
     Binding("GET", "/api/tasks", task.LIST),
     Binding("POST", "/api/tasks/retry", task.RETRY_MANY),
@@ -130,6 +140,11 @@ BINDINGS = (
     Binding("GET", "/api/signatures/{signature_id}", signatures.GET),
     Binding("POST", "/api/signatures/{signature_id}/sign", signatures.SIGN_DOCUMENT),
     Binding("POST", "/api/signatures/{signature_id}/decline", signatures.DECLINE),
+    Binding("POST", "/api/links", signatures.CREATE_LINK, 201),
+    Binding("GET", "/api/links/request", signatures.SHOW_LINK),
+    Binding("GET", "/api/links/document", signatures.READ_LINK),
+    Binding("POST", "/api/links/sign", signatures.SIGN_BY_LINK),
+    Binding("POST", "/api/links/decline", signatures.DECLINE_BY_LINK),
     Binding("GET", "/api/signing-providers", signatures.LIST_PROVIDERS),
     Binding("POST", "/api/signing-providers", signatures.CONFIGURE),
     Binding("DELETE", "/api/signing-providers/{provider}", signatures.REMOVE_PROVIDER),

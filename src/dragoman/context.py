@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
 from time import perf_counter, time
 from typing import Any, Generic, NewType, TypeVar
 from uuid import UUID
+
+from dragoman.errors import DragomanError
 
 TenantId = NewType("TenantId", UUID)
 
@@ -47,6 +50,17 @@ class Caller:
     issued_at: float
     scopes: frozenset[str] | None = None
     plan: str = "standard"
+    # Set when the credentials do not say what kind of principal they are for: `type` is then the least trusted guess.
+    kind_unknown: bool = False
+    # Set when the credential is an API key, which programs hold, whatever `type` its maker gave it.
+    by_key: bool = False
+    # The one-time link that the credential is: of somebody without an account, who may answer it and nothing else.
+    by_link: UUID | None = None
+
+    @property
+    def is_person(self) -> bool:
+        """Whether the credentials prove a person, as deciding for people and signing demand."""
+        return self.type is PrincipalType.USER and not self.kind_unknown and not self.by_key
 
     @property
     def platform(self) -> bool:
@@ -74,6 +88,7 @@ class RequestContext:
     Mutable on purpose: the layers below the edge leave here what the edge must say in its answer.
     """
 
+    # A UUID of ours. What the client calls its request is the correlation id.
     id: str
     door: str
     ip: str = ""
@@ -86,8 +101,22 @@ class RequestContext:
     response_headers: list[tuple[bytes, bytes]] = field(default_factory=list[tuple[bytes, bytes]])
     started: float = field(default_factory=perf_counter)
     span: Any = None
+    # What the client is told that is wrong, for the edge to log.
+    refusal: DragomanError | None = None
     # Set when the server stops: whatever goes on for as long as the client listens ends then.
     stopping: asyncio.Event | None = None
+    _held: ExitStack | None = None
+
+    def hold(self, held: AbstractContextManager[object]) -> None:
+        """Enter something that is left when the request is over, however it ends."""
+        if self._held is None:
+            self._held = ExitStack()
+        self._held.enter_context(held)
+
+    def let_go(self) -> None:
+        """Leave what the request held."""
+        if self._held is not None:
+            self._held.close()
 
 
 _CURRENT: ContextVar[RequestContext | None] = ContextVar("dragoman_request", default=None)

@@ -65,6 +65,8 @@ class DragomanError(Exception):
         self.message = message
         self.details: dict[str, Any] = details
         self.retry_after_s: int | None = None
+        # Set once the log has it: an error passes several places that would log it.
+        self.logged = False
 
 
 class InvalidInput(DragomanError):

@@ -8,7 +8,8 @@
     audit        records who did what                                   } operation's rows
 
 A read passes the first three and runs the handler. A write commits key, rows and audit record together, or none of
-them. A write that is refused or fails leaves a record, unless admission refused it.
+them; writes of several requests may share a transaction (`grouped_writes`). A write that is refused or fails leaves
+a record, unless admission refused it.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ import structlog
 from dragoman.arguments import Raw, read_input
 from dragoman.context import Caller, RequestContext, current_request
 from dragoman.errors import DragomanError, Forbidden, Internal, TimedOut, UpstreamUnavailable
+from dragoman.grouped_writes import GroupedWrites, Write
 from dragoman.infra.auth.authority import Authority
 from dragoman.infra.db import Database, IdempotencyKeys, Scope, check_key, scope_of
 from dragoman.infra.digests import digest_of
@@ -28,6 +30,7 @@ from dragoman.infra.limits import Admission, Admitted
 from dragoman.infra.telemetry import Metrics, SecurityEvents, Tracer
 from dragoman.operations import AnyOperation, Handlers, I, Input, O, Operation, Output, Passage, Recorded
 from dragoman.services.audit.models import Outcome
+from dragoman.services.audit.statements import collected
 from dragoman.services.audit.trail import AuditTrail, Entry
 
 _LOG = structlog.get_logger(__name__)
@@ -67,6 +70,7 @@ class Gate:
         self._observers = observers
         self._db = db
         self._core_db = core_db
+        self._grouped = GroupedWrites(db, guards.keys, guards.trail)
 
     async def run(
         self,
@@ -99,6 +103,7 @@ class Gate:
             outcome = "ok"
         except DragomanError as error:
             outcome = error.code
+            self._observers.security.refused_input(error)
             raise
         except asyncio.CancelledError:
             # Only a time-out cancels an operation; what it had written is rolled back.
@@ -214,13 +219,35 @@ class Gate:
     async def _write(
         self, operation: Operation[I, O], caller: Caller, request: I, key: str | None, context: RequestContext | None
     ) -> O:
-        handler, prepare = self._handlers.handler(operation), self._handlers.find_prepare(operation)
         if operation.recorded is Recorded.BATCH:
-            return await handler(caller, request)
-        by_core = operation.recorded is Recorded.STEP
-        db, scope = (self._core_db, Scope()) if by_core else (self._db, scope_of(caller))
-        keys = self._guards.core_keys if by_core else self._guards.keys
+            return await self._handlers.handler(operation)(caller, request)
+        db, _, keys = self._place_of(operation, caller)
         digest = digest_of(operation.name, request.model_dump(mode="json"))
+        if (grouped := self._handlers.find_grouped(operation)) is not None and not db.in_unit:
+            plan = grouped.plan(caller, request)
+            policy = self._guards.authority.version
+            write = Write(caller, plan, key, digest, _resource(request, None), policy)
+            written = await self._grouped.add(operation, grouped, write)
+            return _replayed(operation, written.output, context) if written.replayed else written.output
+        if operation.long and key is not None and not db.in_unit:
+            async with keys.begun(caller, key, digest) as earlier:
+                if earlier is not None:
+                    return _replayed(operation, earlier, context)
+                return await self._write_alone(operation, caller, request, key, digest, context)
+        return await self._write_alone(operation, caller, request, key, digest, context)
+
+    async def _write_alone(
+        self,
+        operation: Operation[I, O],
+        caller: Caller,
+        request: I,
+        key: str | None,
+        digest: bytes,
+        context: RequestContext | None,
+    ) -> O:
+        """Run a write in a transaction of its own."""
+        handler, prepare = self._handlers.handler(operation), self._handlers.find_prepare(operation)
+        db, scope, keys = self._place_of(operation, caller)
         done: O | None = None
         if operation.long or prepare is not None:
             earlier = await keys.find(caller, key, digest) if key is not None else None
@@ -232,22 +259,28 @@ class Gate:
             if key is not None:
                 earlier = await keys.claim(caller, key, digest)
                 if earlier is not None:
-                    if context is not None:
-                        context.response_headers.append((b"idempotency-replayed", b"true"))
-                    return operation.output.model_validate(earlier)
-            output = done if done is not None else await handler(caller, request)
+                    return _replayed(operation, earlier, context)
+            with collected() as rows:
+                output = done if done is not None else await handler(caller, request)
             if key is not None:
                 await keys.keep(caller, key, output.without_secrets().model_dump(mode="json"))
-            if not by_core:
+            if operation.recorded is not Recorded.STEP:
                 entry = Entry(
                     operation.name,
                     Outcome.DONE,
                     resource=_resource(request, output),
                     input_sha256=digest.hex(),
                     policy=self._guards.authority.version,
+                    rows=rows,
                 )
                 await self._guards.trail.add(scope, caller, entry)
         return output
+
+    def _place_of(self, operation: AnyOperation, caller: Caller) -> tuple[Database, Scope, IdempotencyKeys]:
+        """Return where a write and its key are stored: steps of tasks by the core, which works for all tenants."""
+        if operation.recorded is Recorded.STEP:
+            return self._core_db, Scope(), self._guards.core_keys
+        return self._db, scope_of(caller), self._guards.keys
 
     async def _record(
         self,
@@ -281,6 +314,12 @@ class Gate:
 
 def _read(operation: Operation[I, O], raw: Sent[I]) -> I:
     return raw if isinstance(raw, Input) else read_input(operation.input, raw)
+
+
+def _replayed(operation: Operation[I, O], output: Any, context: RequestContext | None) -> O:
+    if context is not None:
+        context.response_headers.append((b"idempotency-replayed", b"true"))
+    return operation.output.model_validate(output)
 
 
 def _resource(request: Input, output: Output | None) -> str | None:

@@ -4,8 +4,8 @@
 read its models, its permission and its annotations from here, so that parity holds by construction.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 from uuid import UUID
@@ -142,6 +142,11 @@ class Operation(Generic[I, O]):
         """Whether it changes anything."""
         return self.effect is not Effect.READ
 
+    @property
+    def atomic(self) -> bool:
+        """Whether all that it changes is committed in one transaction of the gate, with its idempotency key."""
+        return self.writes and not self.long and self.recorded is Recorded.GATE
+
 
 @dataclass(frozen=True, slots=True)
 class Passage:
@@ -162,40 +167,75 @@ Prepare = Callable[[Caller, I], Awaitable[I]]
 AnyOperation = Operation[Any, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Grouped(Generic[I, O]):
+    """A write that shares its transaction with those of other requests of the same tenant.
+
+    `plan` applies the rules to one input, for its caller, and does no I/O. `write` writes what several plans say and
+    returns an output for each; the caller is the first one's, and only its tenant and platform hold for all of them.
+    """
+
+    plan: Callable[[Caller, I], Any]
+    write: Callable[[Caller, Sequence[Any]], Awaitable[Sequence[O]]]
+
+
 class Handlers:
     """Which code answers which operation; filled by the composition root, read by the gate and the doors."""
 
     def __init__(self) -> None:
         self._handlers: dict[str, Handler[Any, Any]] = {}
         self._prepares: dict[str, Prepare[Any]] = {}
+        self._grouped: dict[str, Grouped[Any, Any]] = {}
         self._operations: dict[str, AnyOperation] = {}
+        self._tools: dict[str, AnyOperation] = {}
 
-    def add(self, operation: Operation[I, O], handler: Handler[I, O], *, prepare: Prepare[I] | None = None) -> None:
+    def add(
+        self,
+        operation: Operation[I, O],
+        handler: Handler[I, O],
+        *,
+        prepare: Prepare[I] | None = None,
+        grouped: Grouped[I, O] | None = None,
+    ) -> None:
         """Bind an operation; a second binding of the same name is a mistake in the composition root.
 
         What a write has to look up slowly is for `prepare`: it makes another input of the given one, before the
-        transaction begins.
+        transaction begins. With `grouped`, several requests share a transaction; the handler does one in a transaction
+        that is open already.
         """
         if operation.name in self._operations:
             raise ValueError(f"operation {operation.name} is bound twice")
         self._operations[operation.name] = operation
+        self._tools[operation.tool] = operation
         self._handlers[operation.name] = handler
         if prepare is not None:
             self._prepares[operation.name] = prepare
+        if grouped is not None:
+            self._grouped[operation.name] = grouped
 
     def tell_of_writes(self, skills: Collection[str], listener: Callable[[Caller], Awaitable[None]]) -> None:
         """Call the listener whenever an operation of these nouns has changed something; it may still be rolled back."""
         for name, operation in self._operations.items():
             if operation.writes and operation.skill in skills:
                 self._handlers[name] = _telling(self._handlers[name], listener)
+                if (grouped := self._grouped.get(name)) is not None:
+                    self._grouped[name] = replace(grouped, write=_telling(grouped.write, listener))
 
     def handler(self, operation: Operation[I, O]) -> Handler[I, O]:
         """The code behind an operation."""
         return self._handlers[operation.name]
 
+    def find_tool(self, name: str) -> AnyOperation | None:
+        """Return the operation that has this name as a tool."""
+        return self._tools.get(name)
+
     def find_prepare(self, operation: Operation[I, O]) -> Prepare[I] | None:
         """What makes its input ready, if anything does."""
         return self._prepares.get(operation.name)
+
+    def find_grouped(self, operation: Operation[I, O]) -> Grouped[I, O] | None:
+        """How several of them are written together, if they can be."""
+        return self._grouped.get(operation.name)
 
     def __iter__(self) -> Iterator[AnyOperation]:
         return iter(self._operations.values())

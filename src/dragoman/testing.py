@@ -37,6 +37,7 @@ from dragoman.app.serving import Notice, prepare, run
 from dragoman.infra.auth.keyring import Keyring
 from dragoman.infra.auth.tokens import Grant, Issuer
 from dragoman.infra.config import Settings, load_settings, read_environment
+from dragoman.infra.db import LOGIN_ROLE
 from dragoman.infra.embedded.shared import SharedServices
 from dragoman.infra.telemetry import LogOutput, route_logs
 from dragoman.infra.telemetry.files import AppendFile
@@ -63,7 +64,7 @@ class RunningServer:
     def __init__(self, settings: Settings, addresses: Addresses) -> None:
         self.settings = settings
         self.data_dir = settings.data_dir
-        self.database_url = addresses.database_url
+        self.database_url = addresses.admin_url or addresses.database_url
         self.redis_url = addresses.redis_url
         self.log = settings.data_dir.parent / "server.log"
         self.url = ""
@@ -176,12 +177,21 @@ def running(environment: Mapping[str, str] | None = None) -> Generator[RunningSe
             variables["DRAGOMAN_REDIS_URL"] = own_redis_url()
         settings = load_settings(variables)
         settings.data_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
-        server = RunningServer(settings, Addresses(variables["DRAGOMAN_DATABASE_URL"], variables["DRAGOMAN_REDIS_URL"]))
+        server = RunningServer(settings, _addresses(variables))
         try:
             server.start()
             yield server
         finally:
             server.stop()
+
+
+def _addresses(variables: Mapping[str, str]) -> Addresses:
+    """Return where the server goes: to a database of the test run as in production, with a login that owns nothing."""
+    url, redis_url = variables["DRAGOMAN_DATABASE_URL"], variables["DRAGOMAN_REDIS_URL"]
+    user, place = "://postgres@", url.partition("?")[2]
+    if user in url and place == shared_services().database_url.partition("?")[2]:
+        return Addresses(url.replace(user, f"://{LOGIN_ROLE}@"), redis_url, admin_url=url)
+    return Addresses(url, redis_url)
 
 
 @contextmanager

@@ -34,6 +34,7 @@ _SETTINGS = {
 }
 
 
+_TRUSTING = "local all all trust\nhost all all 127.0.0.1/32 trust\n"
 # Nothing of our own environment: PGPORT or PGDATA would mislead.
 _ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
 
@@ -110,6 +111,8 @@ class Postgres(Backend):
             shutil.rmtree(template)
             os.chown(data, self.account.uid, self.account.gid)
             data.chmod(0o700)
+        # The embedded one knows only users of this machine, by its socket.
+        (self.data / "pg_hba.conf").write_text(_TRUSTING)
 
     @property
     def url(self) -> str:
@@ -185,7 +188,7 @@ class Postgres(Backend):
         rules = self.data / "pg_hba.conf"
         kept = rules.read_text()
         (self.data / "pg_hba.kept").write_text(kept)
-        rules.write_text("local all all trust\nhost all all 127.0.0.1/32 reject\n")
+        rules.write_text(_TRUSTING.replace("/32 trust", "/32 reject"))
         self.run("SELECT pg_reload_conf()")
         wait_for(self._refuses, "the reload of pg_hba.conf")
         self.terminate_backends()

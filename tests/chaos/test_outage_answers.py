@@ -43,7 +43,8 @@ def test_an_envelope_whose_hand_over_is_cut_off_is_refused_and_taken_later(
     with ThreadPoolExecutor(1) as pool:
         with site.postgres.locked("tasks", "task_events"):
             answer = pool.submit(send, caller, message(part, at_once=at_once))
-            wait_for(site.postgres.terminate_blocked, "the hand-over to wait for PostgreSQL")
+            # Whatever waits for the lock is cut off, jobs too, until the hand-over was.
+            wait_for(lambda: site.postgres.terminate_blocked() >= 0 and answer.done(), "the hand-over to be refused")
         refused = answer.result()
 
     _check_refused(refused)

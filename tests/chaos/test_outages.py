@@ -110,7 +110,6 @@ def test_a_hung_database_is_an_answer_in_bounded_time_and_no_harm_afterwards(ser
         wait_for(lambda: client.get("/api/users").status_code == 200, "the end of every harm")
 
 
-@pytest.mark.req("GW-208")
 def test_a_killed_database_is_restarted_and_nothing_acknowledged_is_lost(server: Server) -> None:
     slugs: list[str] = []
     refused: list[httpx.Response] = []

@@ -73,7 +73,6 @@ def test_a_turn_of_a_killed_server_is_taken_over(refused: tuple[Installation, An
     assert site.caller_beside(first.node).reaches(task_id)["state"] == "succeeded"
 
 
-@pytest.mark.req("GW-208")
 def test_health_names_the_job_that_fails_meanwhile(refused: tuple[Installation, list[Health]]) -> None:
     _, said = refused
 

@@ -21,7 +21,7 @@ SHORT = Plan(
 LONG = Plan(seed=11, faults=60)
 
 
-@pytest.mark.req("ORC-IDM-1", "GW-208")
+@pytest.mark.req("ORC-IDM-1")
 def test_six_faults_lose_stick_and_double_nothing(record_property: Callable[[str, object], None]) -> None:
     outcome = Siege(SHORT, print).run()
 
@@ -31,7 +31,7 @@ def test_six_faults_lose_stick_and_double_nothing(record_property: Callable[[str
 
 @pytest.mark.external
 @pytest.mark.timeout(1800)
-@pytest.mark.req("ORC-IDM-1", "GW-208")
+@pytest.mark.req("ORC-IDM-1")
 def test_sixty_faults_lose_stick_and_double_nothing(record_property: Callable[[str, object], None]) -> None:
     outcome = Siege(LONG, print).run()
 

@@ -8,7 +8,6 @@ from tests.chaos.installation import Installation
 from tests.harness import wait_for
 
 
-@pytest.mark.req("GW-208")
 @pytest.mark.parametrize("fence", ["progress", "state"])
 def test_a_turn_that_fails_because_postgresql_was_away_is_run_again(site: Installation, fence: str) -> None:
     name = f"away-{uuid4().hex[:8]}"

@@ -95,7 +95,6 @@ OTHERS: dict[str, Call] = {
 }
 
 
-@pytest.mark.req("GW-004")
 @pytest.mark.parametrize(("tool", "arguments"), WRONG)
 def test_wrong_arguments_are_refused_alike_on_every_door(server: Server, tool: str, arguments: Json) -> None:
     expected = by_rest(server, tool, arguments)

@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import anyio
@@ -71,12 +71,12 @@ class Source:
         self.fails = False
         self.loads = 0
 
-    async def load(self) -> Sequence[Revocation]:
+    async def load(self, partition: str) -> AsyncIterator[Sequence[Revocation]]:
         self.loads += 1
         await anyio.lowlevel.checkpoint()
         if self.fails:
             raise ConnectionError("the database is away")
-        return tuple(self.entries)
+        yield [entry for entry in self.entries if entry.partition == partition]
 
 
 async def until(true: Callable[[], bool]) -> None:

@@ -164,7 +164,7 @@ async def test_upstreams_do_not_share_a_breaker() -> None:
     assert rig.breakers.states() == {"jwks": "open", "smtp": "closed"}
 
 
-@pytest.mark.req("GW-208", "GW-408")
+@pytest.mark.req("GW-208")
 async def test_every_move_is_logged_and_measured() -> None:
     kept, rig = Lines(), Rig(threshold=1)
     configure_logs(format="json", level="info", security_log=None, stream=kept.stream)

@@ -25,6 +25,7 @@ def test_address_port_and_authentication_come_from_the_environment() -> None:
             "DRAGOMAN_HOST": "127.0.0.2",
             "DRAGOMAN_PORT": "9000",
             "DRAGOMAN_JWKS_URL": "https://id.example/keys",
+            "DRAGOMAN_ISSUER": "https://id.example",
             "DRAGOMAN_AUDIENCE": "agents",
         }
     )
@@ -83,6 +84,7 @@ WRONG = {
     "not a PostgreSQL URL": {"DRAGOMAN_DATABASE_URL": "mysql://root:hush@db"},
     "not a Redis URL": {"DRAGOMAN_REDIS_URL": "cache:6379"},
     "not a web URL": {"DRAGOMAN_JWKS_URL": "id.example"},
+    "keys without an issuer": {"DRAGOMAN_JWKS_URL": "https://id.example/keys"},
     "an issuer without keys": {"DRAGOMAN_ISSUER": "us"},
     "not a model": {"DRAGOMAN_LLM": "gpt"},
     "any origin": {"DRAGOMAN_CORS_ORIGINS": "*"},

@@ -123,7 +123,7 @@ def test_who_is_no_browser_hears_nothing_of_it(admin: httpx.Client) -> None:
     assert says_nothing(admin.get("/api/me"))
 
 
-@pytest.mark.req("GW-407", "GW-201", "GW-207")
+@pytest.mark.req("GW-407")
 @in_one_minute
 def test_a_configured_page_can_read_errors_too(cors: Server, admin: httpx.Client) -> None:
     """Without the header a browser shows its page a network error, and nobody learns of Retry-After."""

@@ -19,7 +19,7 @@ from tests.harness import Server, data_dir
 from tests.infra.databases import kill_connections, new_database, superuser
 from tests.patience import PATIENCE_S
 
-pytestmark = [pytest.mark.req("GW-004"), pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 ACME, RIVAL = Scope(uuid4()), Scope(uuid4())
 WHOSE = "SELECT current_setting('dragoman.tenant', true) AS tenant"

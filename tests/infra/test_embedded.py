@@ -120,6 +120,12 @@ def processes_in(directory: Path, program: str = "") -> list[int]:
     return found
 
 
+def others_can_read(directory: Path) -> list[str]:
+    """Everything below a directory that more than one user may read or enter."""
+    found = (path for path in directory.rglob("*") if not path.is_symlink())
+    return [str(path) for path in found if path.lstat().st_mode & 0o077 and not path.is_socket()]
+
+
 def postmaster(data_dir: Path) -> int:
     return int((data_dir / "postgres" / "postmaster.pid").read_text().split("\n")[0])
 
@@ -297,7 +303,10 @@ async def test_a_cancelled_start_leaves_no_process_and_no_lock(data_dir: Path) -
     with pytest.raises(asyncio.CancelledError):
         await starting
 
-    assert processes_in(data_dir) == []
+    async def gone() -> bool:
+        return not processes_in(data_dir)
+
+    await eventually(gone)
     async with running(data_dir) as services:
         assert await fetch(services.database_url, "SELECT 1") == 1
 
@@ -383,22 +392,22 @@ async def test_a_start_off_the_main_thread_is_refused(data_dir: Path) -> None:
 @needs_root
 @needs_linux
 async def test_an_ordinary_user_runs_the_servers_as_itself(data_dir: Path) -> None:
-    nobody = pwd.getpwnam("nobody")
+    daemon = pwd.getpwnam("daemon")
     data_dir.mkdir(mode=0o700)
-    os.chown(data_dir, nobody.pw_uid, nobody.pw_gid)
+    os.chown(data_dir, daemon.pw_uid, daemon.pw_gid)
 
-    with server_process(data_dir, str(nobody.pw_uid), str(nobody.pw_gid)) as (_, database_url, redis_url):
+    with server_process(data_dir, str(daemon.pw_uid), str(daemon.pw_gid)) as (_, database_url, redis_url):
         assert await fetch(database_url, "SELECT 1") == 1
         assert await answers(redis_url)
-        assert Path(f"/proc/{postmaster(data_dir)}").stat().st_uid == nobody.pw_uid
+        assert Path(f"/proc/{postmaster(data_dir)}").stat().st_uid == daemon.pw_uid
         assert stat.S_IMODE(data_dir.stat().st_mode) == 0o700
 
 
 @needs_root
 def test_a_data_directory_that_is_not_writable_is_named(data_dir: Path) -> None:
-    nobody = pwd.getpwnam("nobody")
+    daemon = pwd.getpwnam("daemon")
     data_dir.mkdir()
-    argv = [sys.executable, "-c", SERVER, str(data_dir), str(nobody.pw_uid), str(nobody.pw_gid)]
+    argv = [sys.executable, "-c", SERVER, str(data_dir), str(daemon.pw_uid), str(daemon.pw_gid)]
 
     refused = subprocess.run(argv, capture_output=True, text=True, check=False)
 
@@ -478,7 +487,8 @@ async def test_programs_in_a_closed_place_are_copied_once(
         assert await answers(services.redis_url)
 
     (copy,) = data_dir.glob("bin-*")
-    assert stat.S_IMODE(copy.stat().st_mode) == 0o755
+    assert others_can_read(data_dir) == []
+    assert copy.stat().st_uid == (data_dir / "postgres").stat().st_uid
 
 
 async def test_a_very_long_path_gets_a_short_private_socket_directory(home: Path) -> None:

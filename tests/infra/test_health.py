@@ -45,7 +45,12 @@ def health_with(timeout_s: float = PATIENCE_S, **checks: tuple[Check, bool]) -> 
 @pytest.mark.req("GW-105")
 async def test_a_healthy_report_has_exactly_the_promised_shape() -> None:
     now = [100.0]
-    health = Health(version="1.2.3", metrics=Metrics(), breakers=lambda: {"jwks": "closed"}, clock=lambda: now[0])
+    health = Health(
+        version="1.2.3",
+        metrics=Metrics(),
+        breakers=lambda: ({"jwks": "closed"}, {"webhook": 2}),
+        clock=lambda: now[0],
+    )
     health.register("postgresql", well, critical=True)
     now[0] = 142.5
 
@@ -58,6 +63,7 @@ async def test_a_healthy_report_has_exactly_the_promised_shape() -> None:
         "uptime_s": 42.5,
         "dependencies": {"postgresql": {"status": "up"}},
         "breakers": {"jwks": "closed"},
+        "tenant_breakers": {"webhook": 2},
     }
 
 
@@ -74,7 +80,7 @@ async def test_only_a_critical_dependency_takes_the_service_down(postgresql: boo
 
 
 async def test_an_open_breaker_degrades() -> None:
-    health = Health(version="1", metrics=Metrics(), breakers=lambda: {"jwks": "open"})
+    health = Health(version="1", metrics=Metrics(), breakers=lambda: ({"jwks": "open"}, {}))
 
     assert (await health.report()).status == "degraded"
 
@@ -169,11 +175,11 @@ async def test_the_pulse_sets_the_gauges_and_writes_a_line_each_interval() -> No
     kept, metrics, beats = Lines(), Metrics(), asyncio.Semaphore(0)
     configure_logs(format="json", level="info", security_log=None, stream=kept.stream)
 
-    def breakers() -> dict[str, str]:
+    def breakers() -> tuple[dict[str, str], dict[str, int]]:
         beats.release()
         if len(kept.all()) == 1:
             raise RuntimeError("one bad beat")
-        return {"jwks": "closed"}
+        return {"jwks": "closed"}, {}
 
     health = Health(version="1", metrics=metrics, breakers=breakers, reuse_s=0)
     health.register("postgresql", failing(OSError()), critical=True)

@@ -14,9 +14,11 @@ from dragoman.errors import UpstreamUnavailable
 from dragoman.infra.auth import jwks
 from dragoman.infra.auth.jwks import Jwks
 from dragoman.infra.breaker import Breakers
+from dragoman.infra.outbound import Allowed, Clients
 from dragoman.infra.telemetry import Metrics
 from tests.harness import InProcess, Server, wait_for
 from tests.issuers import ABSENT, ExternalIssuer, make_key, public_jwk
+from tests.services.approvals.asking import NDA
 from tests.tenants import beside, done, new_tenant, status_of
 
 
@@ -40,7 +42,6 @@ def slug(server: Server) -> str:
     return new_tenant(server)
 
 
-@pytest.mark.req("GW-202")
 @pytest.mark.parametrize("kind", ["RS256", "ES256", "EdDSA"])
 def test_tokens_of_each_algorithm_are_taken_from_an_external_issuer(
     shop: Server, issuer: ExternalIssuer, slug: str, kind: str
@@ -56,7 +57,6 @@ def test_tokens_of_each_algorithm_are_taken_from_an_external_issuer(
     )
 
 
-@pytest.mark.req("GW-202")
 def test_scopes_of_our_own_limit_beside_those_of_openid(shop: Server, issuer: ExternalIssuer, slug: str) -> None:
     token = issuer.token("ES256", tenant=slug, scope="openid manage:keys accept:invitation")
 
@@ -113,7 +113,6 @@ def respelled(token: str) -> str:
     return f"{signed}.{base64.urlsafe_b64encode(other).rstrip(b'=').decode()}"
 
 
-@pytest.mark.req("GW-202")
 def test_the_command_line_makes_no_tokens_once_there_is_an_external_issuer(
     shop: Server, issuer: ExternalIssuer
 ) -> None:
@@ -133,7 +132,6 @@ def test_the_key_of_the_card_is_published_where_no_tokens_are_made(shop: Server)
     assert [key["kid"] for key in keys] == [named]
 
 
-@pytest.mark.req("GW-202")
 def test_invitations_and_keys_work_beside_an_external_issuer(shop: Server, issuer: ExternalIssuer, slug: str) -> None:
     with shop.client(issuer.token("ES256", tenant=slug)) as admin:
         key = done(admin.post("/api/keys", json={"name": "robot"}))
@@ -145,7 +143,6 @@ def test_invitations_and_keys_work_beside_an_external_issuer(shop: Server, issue
     assert (accepted["user"]["status"], accepted["token"]) == ("active", None)
 
 
-@pytest.mark.req("GW-202")
 def test_claims_are_read_where_the_settings_say_and_keys_where_discovery_says(
     server: Server, issuer: ExternalIssuer, slug: str
 ) -> None:
@@ -164,7 +161,6 @@ def test_claims_are_read_where_the_settings_say_and_keys_where_discovery_says(
     assert (answer["tenant"], answer["roles"]) == (slug, ["viewer"])
 
 
-@pytest.mark.req("GW-202", "GW-103")
 def test_a_rotated_key_is_picked_up_once_and_forged_ids_do_not_flood_the_issuer(
     server: Server, slug: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,7 +249,7 @@ class Clock:
 
 
 def make_jwks(url: str, clock: Clock) -> Jwks:
-    return Jwks(url=url, issuer=None, breakers=Breakers(metrics=Metrics()), clock=clock)
+    return Jwks(url=url, issuer=None, outgoing=Clients(Breakers(metrics=Metrics()), Allowed()), clock=clock)
 
 
 async def test_all_who_look_for_a_key_at_once_wait_for_one_answer() -> None:
@@ -357,3 +353,42 @@ async def test_one_broken_key_and_one_for_encryption_do_not_hide_the_good_one() 
         found = [await keys.find(kid) is not None for kid in ("good", "broken", "sealed")]
 
     assert found == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("settings", "person", "machine"),
+    [({}, {"type": "user"}, {"gty": "client-credentials"}),
+     ({"DRAGOMAN_CLAIMS_KIND": "idtyp"}, {"idtyp": "user"}, {"idtyp": "app", "type": "user"}),
+     ({"DRAGOMAN_CLAIMS_KIND": "auth_time", "DRAGOMAN_CLAIMS_PEOPLE": "*"}, {"auth_time": 1_790_000_000}, {})],
+    ids=["ours", "named", "present"],
+)  # fmt: skip
+def test_a_token_that_does_not_prove_a_person_decides_nothing_that_is_for_people(
+    server: Server,
+    issuer: ExternalIssuer,
+    slug: str,
+    settings: dict[str, str],
+    person: dict[str, Any],
+    machine: dict[str, Any],
+) -> None:
+    with InProcess(beside(server) | issuer.settings | settings) as running:
+        tokens = [issuer.token("RS256", alg="RS256", tenant=slug, sub=f"sub-{number}", roles=["operator"], **claims)
+                  for number, claims in enumerate((person, person, machine))]  # fmt: skip
+        with running.client(tokens[0]) as asks, running.client(tokens[1]) as bob, running.client(tokens[2]) as robot:
+            asked = done(asks.post("/api/approvals", json=NDA))
+            path, verdict = f"/api/approvals/{asked['approval_id']}/decide", {"decision": "approve"}
+            by_machine = robot.post(path, json={**verdict, "digest": asked["digest"]}).json()
+            shown = [done(client.get("/api/me"))["person"] for client in (bob, robot)]
+            by_person = done(bob.post(path, json=verdict))
+
+    assert (by_machine["code"], by_machine["details"]["reason"]) == ("APPROVAL_RESERVED", "PEOPLE_ONLY")
+    assert (shown, by_person["state"]) == ([True, False], "approved")
+
+
+def test_a_bearer_of_unknown_kind_does_not_read_the_memories_of_others(
+    shop: Server, issuer: ExternalIssuer, slug: str
+) -> None:
+    """A program may, for it works for users; a token that states nothing must not pass for one."""
+    with shop.client(issuer.token("ES256", tenant=slug, roles=["operator"])) as unknown:
+        refused = unknown.post("/api/memories/search", json={"query": "salary", "ids": {"user_id": "somebody-else"}})
+
+    assert refused.status_code == 403

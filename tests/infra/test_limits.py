@@ -1,4 +1,4 @@
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from uuid import uuid4
 
 import anyio
@@ -201,12 +201,11 @@ async def test_a_revocation_made_while_a_cold_copy_loads_is_not_lost(
     """The load read the truth before the commit, and merges after the revocation was written."""
 
     class Late(Source):
-        async def load(self) -> tuple[Revocation, ...]:
+        async def load(self, partition: str) -> AsyncIterator[Sequence[Revocation]]:
+            assert partition == tenant
             entries = tuple(self.entries)
-            if self.loads:
-                await limiter.revoke(Revocation(tenant, "user:alice", FOREVER))
-            self.loads += 1
-            return entries
+            await limiter.revoke(Revocation(tenant, "user:alice", FOREVER))
+            yield entries
 
     other = Limiter(valkey.url, revocations=Late(), timeout_s=PATIENCE_S)
     await other.start()
@@ -220,14 +219,15 @@ async def test_a_revocation_made_while_a_cold_copy_loads_is_not_lost(
 @pytest.mark.req("GW-103")
 async def test_a_copy_lost_while_it_loads_is_loaded_again(valkey: Valkey, limiter: Limiter, tenant: str) -> None:
     class Emptied(Source):
-        async def load(self) -> tuple[Revocation, ...]:
+        async def load(self, partition: str) -> AsyncIterator[Sequence[Revocation]]:
+            assert partition == tenant
             entries = tuple(self.entries)
             self.loads += 1
-            if self.loads == 2:
+            if self.loads == 1:
                 self.entries = [Revocation(tenant, "tenant", FOREVER)]
                 await limiter.revoke(self.entries[0])
                 valkey.client.delete(revoked_key(tenant))
-            return entries
+            yield entries
 
     source = Emptied()
     other = Limiter(valkey.url, revocations=source, timeout_s=PATIENCE_S)
@@ -236,10 +236,44 @@ async def test_a_copy_lost_while_it_loads_is_loaded_again(valkey: Valkey, limite
     verdict = await other.check(tenant, [], ALICE)
 
     await other.stop()
-    assert (verdict.revoked, source.loads) == (True, 3)
+    assert (verdict.revoked, source.loads) == (True, 2)
 
 
-@pytest.mark.req("GW-102")
+@pytest.mark.req("GW-103")
+async def test_a_tenant_with_many_revocations_is_loaded_whole_and_delays_no_other(
+    valkey: Valkey, source: Source, tenant: str
+) -> None:
+    """Review finding 20: they were loaded together within a second, or everybody was 503."""
+    loading, release = anyio.Event(), anyio.Event()
+
+    class Large(Source):
+        async def load(self, partition: str) -> AsyncIterator[Sequence[Revocation]]:
+            if partition == "quiet":
+                return
+            for page in range(4):
+                yield [Revocation(tenant, f"cred:{page}-{number}", FOREVER) for number in range(2_000)]
+                loading.set()
+                await release.wait()
+
+    instance, verdicts = Limiter(valkey.url, revocations=Large(), timeout_s=PATIENCE_S), list[Verdict]()
+    await instance.start()
+
+    async def check(credential: str) -> None:
+        verdicts.append(await instance.check(tenant, [], Revocable(credential, "alice", 1_000.0)))
+
+    async with anyio.create_task_group() as group:
+        for credential in ("0-0", "3-1999", "4-0"):
+            group.start_soon(check, credential)
+        await loading.wait()
+        beside = await instance.check("quiet", [], ALICE)
+        assert (beside.revoked, beside.degraded, verdicts) == (False, False, [])
+        release.set()
+
+    await instance.stop()
+    assert [verdict.revoked for verdict in verdicts].count(True) == 2
+    assert valkey.client.hlen(revoked_key(tenant)) == 8_002
+
+
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 async def test_hostile_names_count_and_revoke_only_themselves(
     valkey: Valkey, limiter: Limiter, tenant: str, text: str

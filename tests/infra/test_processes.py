@@ -64,7 +64,6 @@ def test_metrics_are_the_sum_whichever_process_answers(crew: Server) -> None:
         assert any(name.startswith("dragoman_limit_checks_total") for name in found)
 
 
-@pytest.mark.req("GW-408", "GW-105")
 def test_a_killed_process_is_replaced_and_what_it_counted_stays(crew: Server) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: ask(crew, "/.well-known/jwks.json"), range(20)))

@@ -11,7 +11,7 @@ from tests.harness import Server
 from tests.infra.databases import new_database, superuser
 from tests.infra.tenant_rows import fill, tenant_tables
 
-pytestmark = [pytest.mark.req("GW-004"), pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 ACME, RIVAL = uuid4(), uuid4()
 

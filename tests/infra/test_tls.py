@@ -125,7 +125,6 @@ def test_plain_http_gets_nowhere_on_a_port_with_tls(secure: Server) -> None:
     assert b"HTTP/1.1 200" not in exchange(secure, ASK)
 
 
-@pytest.mark.req("GW-403")
 def test_browsers_are_told_to_come_back_with_tls_only(secure: Server, authority: Authority) -> None:
     with secure.client(verify=authority.client()) as client:
         answer = client.get("/api/me")
@@ -134,13 +133,11 @@ def test_browsers_are_told_to_come_back_with_tls_only(secure: Server, authority:
     assert answer.headers["strict-transport-security"] == "max-age=31536000"
 
 
-@pytest.mark.req("GW-403")
 def test_the_token_of_the_command_line_works_over_tls(secure: Server, authority: Authority) -> None:
     with secure.client(secure.token(), verify=authority.client()) as client:
         assert client.get("/api/me").status_code == 200
 
 
-@pytest.mark.req("GW-403")
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
 def test_plain_http_is_not_offered_to_other_machines(tmp_path: Path, host: str) -> None:
     done = serve(tmp_path, {"DRAGOMAN_HOST": host})
@@ -151,7 +148,6 @@ def test_plain_http_is_not_offered_to_other_machines(tmp_path: Path, host: str) 
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.req("GW-403")
 def test_a_certificate_that_cannot_be_used_is_a_clear_error(tmp_path: Path, authority: Authority) -> None:
     (tmp_path / "broken.pem").write_text("not a certificate")
     for files in (
@@ -188,7 +184,6 @@ def serve(directory: Path, environment: dict[str, str]) -> subprocess.CompletedP
 # Behind a proxy
 
 
-@pytest.mark.req("GW-403", "GW-009")
 def test_a_forwarded_address_is_believed_from_the_proxy_alone() -> None:
     with InProcess({"DRAGOMAN_BEHIND_TLS_PROXY": "true", "DRAGOMAN_TRUSTED_PROXIES": "127.0.0.1"}) as behind:
         forwarded = {"x-forwarded-for": "203.0.113.9", "x-forwarded-proto": "https"}
@@ -243,7 +238,6 @@ def echo(authority: Authority) -> Iterator[int]:
         thread.join(PATIENCE_S)
 
 
-@pytest.mark.req("GW-403")
 def test_the_application_sees_the_certificate_of_the_client_on_every_request(echo: int, authority: Authority) -> None:
     with httpx.Client(verify=authority.client(certificate_of=authority.ca), timeout=PATIENCE_S) as client:
         answers = [client.get(f"https://localhost:{echo}/").text for _ in range(2)]
@@ -255,7 +249,6 @@ def test_the_application_sees_the_certificate_of_the_client_on_every_request(ech
     assert without == "TLSv1.3 "
 
 
-@pytest.mark.req("GW-403")
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_a_certificate_of_another_ca_is_refused(echo: int, authority: Authority, version: ssl.TLSVersion) -> None:
     context = authority.client(certificate_of=trustme.CA())

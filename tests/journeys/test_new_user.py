@@ -9,11 +9,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import gettempdir
+from typing import Any
 
 import httpx
 import pytest
 
-from tests.harness import Server, data_dir
+from tests.harness import Server, data_dir, wait_for
 from tests.patience import PATIENCE_S
 
 # A person's second command finds what the first one compiled, even where the tests' own environment forbids it.
@@ -22,14 +23,14 @@ COMPILED = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(Path(gette
 
 @pytest.fixture(scope="module")
 def fresh() -> Iterator[Server]:
-    """`make run` on a machine that never saw it."""
-    with Server(COMPILED) as running:
+    """`make run` at the terminal of a machine that never saw it."""
+    with Server(COMPILED, terminal=True) as running:
         yield running
 
 
 def banner_of(server: Server) -> tuple[str, str]:
     """The address and the token that a person reads from the screen."""
-    said = server.log.read_text()
+    said = shown(server.screen)
     url = re.search(r"is ready at (http://\S+)", said)
     token = re.search(r"^export DRAGOMAN_TOKEN=(\S+)$", said, re.MULTILINE)
     assert url is not None
@@ -37,11 +38,35 @@ def banner_of(server: Server) -> tuple[str, str]:
     return url[1], token[1]
 
 
+def shown(screen: Path) -> str:
+    """What is on a screen, or in a file, once the banner is there as a whole."""
+    said = ""
+
+    def whole() -> bool:
+        nonlocal said
+        said = screen.read_text()
+        return "Ctrl-C stops it." in said
+
+    wait_for(whole, "the banner")
+    return re.sub(r"\x1b\[[0-9;]*m", "", said)
+
+
+def snippet_of(said: str) -> dict[str, Any]:
+    """The configuration for MCP clients."""
+    line = next(line for line in said.splitlines() if line.startswith('  {"mcpServers"'))
+    return json.loads(line)["mcpServers"]["dragoman"]
+
+
+def me(url: str, credential: str) -> dict[str, Any]:
+    """Who the server takes the bearer for."""
+    answer = httpx.get(f"{url}/api/me", headers={"authorization": credential}, timeout=PATIENCE_S)
+    return answer.json()["data"]
+
+
 def test_the_banner_has_an_address_and_a_token_that_work_and_commands_that_can_be_pasted(fresh: Server) -> None:
     url, token = banner_of(fresh)
 
-    me = httpx.get(f"{url}/api/me", headers={"authorization": f"Bearer {token}"}, timeout=PATIENCE_S).json()["data"]
-    said = fresh.log.read_text().splitlines()
+    said = shown(fresh.screen).splitlines()
     pasted = next(line for line in said if line.startswith("  curl"))
     answer = subprocess.run(
         ["sh", "-c", f"{pasted} --silent"],
@@ -50,12 +75,46 @@ def test_the_banner_has_an_address_and_a_token_that_work_and_commands_that_can_b
         check=True,
     )
 
-    assert (me["tenant"], me["subject"], me["roles"]) == ("demo", "admin", ["super_admin"])
-    assert json.loads(answer.stdout)["data"] == me
-    snippet = json.loads(next(line for line in said if line.startswith('  {"mcpServers"')))["mcpServers"]["dragoman"]
-    assert (snippet["url"], snippet["headers"]) == (f"{url}/mcp", {"Authorization": f"Bearer {token}"})
+    person = me(url, f"Bearer {token}")
+    assert (person["tenant"], person["subject"], person["roles"]) == ("demo", "admin", ["super_admin"])
+    assert json.loads(answer.stdout)["data"] == person
     # Its data is not where the command line would look for it.
     assert f"export DRAGOMAN_URL={url}" in said
+
+
+def test_an_mcp_client_gets_a_key_of_role_agent_that_the_next_start_shows_again(at: Path) -> None:
+    with Server(COMPILED, at=at, terminal=True) as first:
+        given = snippet_of(shown(first.screen))
+        holder = me(first.url, given["headers"]["Authorization"])
+        at_first = first.url
+    with Server(COMPILED, at=at, terminal=True) as second:
+        again = snippet_of(shown(second.screen))
+        listed = json.loads(second.shell("key", "list", "--json").stdout)["items"]
+        second.shell("key", "revoke", listed[0]["id"])
+    with Server(COMPILED, at=at, terminal=True) as third:
+        fresh_key = snippet_of(shown(third.screen))["headers"]["Authorization"]
+        holder_of_fresh = me(third.url, fresh_key)
+
+    assert given["url"] == f"{at_first}/mcp"
+    assert (holder["roles"], holder["type"], holder["person"]) == (["agent"], "agent", False)
+    assert again["headers"] == given["headers"]
+    assert [one["name"] for one in listed] == ["mcp-client"]
+    assert fresh_key != given["headers"]["Authorization"]
+    assert holder_of_fresh["roles"] == ["agent"]
+
+
+def test_no_credential_is_printed_to_a_file_or_by_a_server_for_other_machines(at: Path) -> None:
+    with Server(COMPILED, at=at) as written:
+        to_a_file = shown(written.log)
+    proxied = {"DRAGOMAN_HOST": "0.0.0.0", "DRAGOMAN_BEHIND_TLS_PROXY": "true"}
+    with Server(COMPILED | proxied, at=at, terminal=True) as outward:
+        for_others = shown(outward.screen)
+
+    for said in (to_a_file, for_others):
+        assert re.search(r"eyJ|dgm_", said) is None
+        assert " token --tenant demo" in said
+        assert snippet_of(said)["headers"] == {"Authorization": "Bearer <key>"}
+    assert not (at / "mcp-client.key").exists()
 
 
 @pytest.mark.req("GW-004", "GW-006")
@@ -122,7 +181,7 @@ def at() -> Iterator[Path]:
 @pytest.mark.req("A2A-RT-2")
 def test_ctrl_c_ends_it_and_the_next_start_has_everything_and_heeds_its_new_limits(at: Path) -> None:
     config = at.parent / "dragoman.toml"
-    with Server(COMPILED, at=at) as first:
+    with Server(COMPILED, at=at, terminal=True) as first:
         kept = banner_of(first)[1]
         first.shell("tenant", "create", "--name", "Acme", "--slug", "acme")
         status = first.stop(signal.SIGINT)

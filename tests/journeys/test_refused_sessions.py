@@ -5,7 +5,6 @@ from typing import Any
 from uuid import uuid4
 
 import grpc
-import pytest
 
 from tests.backstage import database_url, metrics, sql
 from tests.doors.a2a.calling import A2A, CONFORMANCE, text, tool
@@ -32,7 +31,6 @@ def succeeded_after(server: Server, at: float) -> bool:
     return all(found.get(f'dragoman_job_last_success_timestamp_seconds{{job="{job}"}}', 0) > at for job in JOBS)
 
 
-@pytest.mark.req("A2A-OBS-1")
 def test_jobs_survive_a_database_that_refuses_sessions_and_health_names_them_meanwhile() -> None:
     with Server(SETTINGS) as server, Receiver() as receiver:
         caller = A2A(server)

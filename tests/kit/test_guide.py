@@ -6,8 +6,6 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
-import pytest
-
 from dragoman.kit.testing import runtime_of
 
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -39,7 +37,6 @@ async def test_every_example_of_the_guide_runs() -> None:
     assert len(blocks()) == 13
 
 
-@pytest.mark.req("KIT-3")
 async def test_the_notes_of_the_guide_keep_all_of_twenty_calls_at_once() -> None:
     notes = (await run_examples())["Notes"]
     calls = [{"tool": "add_note", "arguments": {"text": f"note {number}"}} for number in range(20)]

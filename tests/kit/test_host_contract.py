@@ -16,6 +16,7 @@ from dragoman.kit import EffectAnswer, Effects, EffectUnknown, InMemoryEffects, 
 from dragoman.services.tasks.engine.effects import Ledger, TaskEffects
 from dragoman.services.tasks.engine.leases import Lease
 from dragoman.services.tasks.engine.store_effects import EffectStore
+from dragoman.services.tasks.models import ThreadKey
 from dragoman.services.tasks.store import TaskStore, ThreadStore
 from dragoman.services.tasks.turns.execution import Job
 from dragoman.services.tasks.turns.host import Sizes, TurnHost
@@ -95,10 +96,7 @@ class OnServer:
     async def answer(self, answer: EffectAnswer) -> None:
         """Write down what a person knows."""
         of = self._caller.tenant, self._id("first"), answer.step
-        if answer.done:
-            await self._entries.settle_by_hand(*of, answer.outcome)
-        else:
-            await self._entries.withdraw_by_hand(*of)
+        await self._entries.answer(*of, done=answer.done, outcome=answer.outcome)
 
     async def begin(self) -> None:
         """Store the conversation."""
@@ -112,7 +110,8 @@ class OnServer:
             """The task is stored, and nobody follows it."""
 
         job = Job(
-            caller=self._caller, task_id=lease.task_id, context_id="c", skill=None, message={}, tool_call=None,
+            caller=self._caller, task_id=lease.task_id, thread=ThreadKey("ada", "c"), skill=None, message={},
+            tool_call=None,
             slot=None, resumed=False, attempt=lease.attempt, report=nothing, note=nothing, store=nothing, fresh=False,
             cancellation=asyncio.Event(), lease=lease,
             effects=TaskEffects(self.ledger, lease, self._caller.tenant, lease.task_id, 60.0),

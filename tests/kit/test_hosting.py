@@ -57,7 +57,7 @@ def test_the_host_gives_an_agent_http_memory_and_authentication() -> None:
     assert hidden["data"][0]["reason"] == "TASK_NOT_FOUND"
 
 
-@pytest.mark.req("KIT-3")
+@pytest.mark.req("A2A-THR-1")
 def test_twenty_calls_at_once_in_one_conversation_keep_twenty_notes() -> None:
     with InProcess(HOSTED | {"DRAGOMAN_AGENT": "tests.kit.hosted:notekeeper"}) as host:
         caller = A2A(host, user="ada")

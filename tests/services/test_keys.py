@@ -42,7 +42,6 @@ def in_hours(hours: float) -> str:
     return (datetime.now(UTC) + timedelta(hours=hours)).isoformat()
 
 
-@pytest.mark.req("GW-202")
 def test_a_key_works_as_a_bearer_and_in_its_own_header(server: Server, slug: str, admin: httpx.Client) -> None:
     secret = make(admin, role="viewer", scopes=["read:costs"])["secret"]
 
@@ -58,7 +57,6 @@ def test_a_key_works_as_a_bearer_and_in_its_own_header(server: Server, slug: str
     }  # fmt: skip
 
 
-@pytest.mark.req("GW-202")
 def test_a_secret_is_in_the_answer_that_makes_it_and_nowhere_else(server: Server, admin: httpx.Client) -> None:
     key = make(admin)
     secret, random_part = key["secret"], key["secret"].rpartition("_")[2]
@@ -77,7 +75,6 @@ def test_a_secret_is_in_the_answer_that_makes_it_and_nowhere_else(server: Server
     assert key["hint"] == f"{secret[:10]}...{secret[-4:]}"
 
 
-@pytest.mark.req("GW-202")
 def test_a_secret_is_stored_only_as_a_keyed_hash(server: Server, admin: httpx.Client) -> None:
     key = make(admin)
     parsed = parse_api_key(key["secret"])
@@ -91,7 +88,6 @@ def test_a_secret_is_stored_only_as_a_keyed_hash(server: Server, admin: httpx.Cl
     assert parsed.secret not in row["all"]
 
 
-@pytest.mark.req("GW-202")
 def test_a_repeated_create_makes_one_key_and_shows_its_secret_once(server: Server, admin: httpx.Client) -> None:
     headers = {"idempotency-key": secrets.token_hex(8)}
     first, again = (admin.post("/api/keys", json={"name": "robot"}, headers=headers) for _ in range(2))
@@ -103,7 +99,6 @@ def test_a_repeated_create_makes_one_key_and_shows_its_secret_once(server: Serve
     assert done(first)["secret"] not in row["output"]
 
 
-@pytest.mark.req("GW-103")
 def test_a_revoked_key_is_refused_at_once_by_every_process(server: Server, admin: httpx.Client) -> None:
     key = make(admin)
     with InProcess(beside(server)) as second:
@@ -118,7 +113,6 @@ def test_a_revoked_key_is_refused_at_once_by_every_process(server: Server, admin
     assert (again.status_code, done(admin.get("/api/keys"))) == (409, [])
 
 
-@pytest.mark.req("GW-103")
 def test_a_key_that_is_replaced_without_grace_ends_at_once(server: Server, admin: httpx.Client) -> None:
     old = make(admin, scopes=["read:costs"], role="viewer", expires_at=in_hours(2))
     before = status_of(server, old["secret"])
@@ -131,7 +125,6 @@ def test_a_key_that_is_replaced_without_grace_ends_at_once(server: Server, admin
     assert done(admin.get(f"/api/keys/{old['id']}"))["replaced_by"] == fresh["id"]
 
 
-@pytest.mark.req("GW-103")
 def test_a_key_that_is_replaced_with_grace_works_until_the_grace_is_over(server: Server, admin: httpx.Client) -> None:
     old = make(admin)
 
@@ -146,7 +139,6 @@ def test_a_key_that_is_replaced_with_grace_works_until_the_grace_is_over(server:
     assert done(admin.get(f"/api/keys/{old['id']}"))["replaced_by"] == fresh["id"]
 
 
-@pytest.mark.req("GW-103")
 def test_a_grace_does_not_outlive_the_key(admin: httpx.Client) -> None:
     old = make(admin, expires_at=in_hours(1))
 
@@ -186,7 +178,6 @@ def test_a_key_that_ended_is_not_replaced(server: Server, admin: httpx.Client) -
     ]  # fmt: skip
 
 
-@pytest.mark.req("GW-006")
 def test_an_admin_has_no_power_over_the_keys_of_a_super_admin(
     server: Server, admin: httpx.Client, root: httpx.Client
 ) -> None:
@@ -204,7 +195,6 @@ def test_an_admin_has_no_power_over_the_keys_of_a_super_admin(
     assert status_of(server, key["secret"]) == 200
 
 
-@pytest.mark.req("GW-006")
 @pytest.mark.parametrize("scopes", [None, ["manage:users"], ["manage:keys", "manage:users"]], ids=json.dumps)
 def test_a_limited_credential_makes_no_wider_key(server: Server, slug: str, scopes: list[str] | None) -> None:
     token = server.token(tenant=slug, scopes=["manage:keys"])
@@ -216,7 +206,6 @@ def test_a_limited_credential_makes_no_wider_key(server: Server, slug: str, scop
     assert narrow.status_code == 201
 
 
-@pytest.mark.req("GW-006")
 def test_a_limited_credential_gets_no_wider_secret_by_replacing_a_key(
     server: Server, slug: str, admin: httpx.Client
 ) -> None:
@@ -228,7 +217,6 @@ def test_a_limited_credential_gets_no_wider_secret_by_replacing_a_key(
     assert status_of(server, wide["secret"]) == 200
 
 
-@pytest.mark.req("GW-006")
 def test_a_key_is_limited_to_its_scopes_and_its_role(server: Server, admin: httpx.Client) -> None:
     keys = {
         "all of an admin": make(admin, role="org_admin"),
@@ -250,7 +238,6 @@ def test_a_key_is_limited_to_its_scopes_and_its_role(server: Server, admin: http
     }
 
 
-@pytest.mark.req("GW-006")
 def test_a_key_of_another_tenant_is_not_found(server: Server, admin: httpx.Client) -> None:
     address = f"/api/keys/{make(admin)['id']}"
     with server.client(server.token(tenant=new_tenant(server))) as stranger, server.admin() as platform:

@@ -4,22 +4,27 @@ from dataclasses import dataclass
 
 from dragoman.app.delegation import Deciders
 from dragoman.app.governance import GovernanceCore
+from dragoman.infra.auth.authority import Authority
 from dragoman.infra.db import Database
 from dragoman.infra.ids import new_id
 from dragoman.operations import Handlers
 from dragoman.services.approvals import operations
+from dragoman.services.approvals.changes import KnowledgeConsent
 from dragoman.services.approvals.consent import Consent
 from dragoman.services.approvals.judging import Judge
 from dragoman.services.approvals.outcomes import Outcomes
 from dragoman.services.approvals.ports import Authors, Decided
-from dragoman.services.approvals.proposals import ProposalConsent
-from dragoman.services.approvals.sensitivity import Sensitivity
 from dragoman.services.approvals.service import ApprovalService
-from dragoman.services.approvals.store import ApprovalStore, SweepStore
+from dragoman.services.approvals.store import PROMISED, ApprovalStore, SweepStore
 from dragoman.services.approvals.sweep import Sweep
+from dragoman.services.approvals.targets import Targets
+from dragoman.services.audit.statements import Statements
 from dragoman.services.audit.trail import AuditTrail
 from dragoman.services.knowledge.curation import Curator
-from dragoman.services.tasks.actions.ports import Documents, Registry
+from dragoman.services.knowledge.sync import Syncer
+from dragoman.services.tasks.actions.actors import Actors, Grants
+from dragoman.services.tasks.actions.ports import Registry, Resources
+from dragoman.services.tenancy.store import TenancyStore
 
 
 @dataclass(slots=True)
@@ -30,43 +35,65 @@ class ApprovalCore:
     """
 
     judge: Judge
-    proposals: ProposalConsent
+    changes: KnowledgeConsent
     outcomes: Outcomes
-    sensitivity: Sensitivity
+    targets: Targets
     sweep: Sweep
+    actors: Actors
 
-    def deciders(self, registry: Registry, documents: Documents) -> Deciders:
-        """Who decides on delegated tasks; the registry says here too which actions are sensitive."""
-        self.sensitivity.registry = registry
-        return Deciders(registry, self.judge, documents)
+    def deciders(self, registry: Registry, resources: Resources) -> Deciders:
+        """Who decides on delegated tasks; approvals ask the same registry and the same resources."""
+        self.targets.join(registry, resources)
+        return Deciders(self.actors, registry, self.judge, resources)
 
-    def join(self, decided: Decided, curator: Curator) -> None:
-        """Tell who waits of what is decided, and consent to new knowledge."""
+    def join(self, decided: Decided, curator: Curator, syncer: Syncer) -> None:
+        """Tell who waits of what is decided, and consent to what comes into force and ends."""
         self.outcomes.tell(decided)
-        curator.consent = self.proposals
+        curator.consent = syncer.consent = self.changes
 
 
 def build_approvals(
     handlers: Handlers,
     dbs: tuple[Database, Database],
-    trail: AuditTrail,
+    trails: tuple[AuditTrail, AuditTrail],
     governance: GovernanceCore,
     authors: Authors,
-    authority_version: str,
+    grants: Grants,
+    authority: Authority,
 ) -> ApprovalCore:
-    """Bind the operations of approvals; the databases are those of the application and of the core, as is the trail."""
+    """Bind the operations of approvals; databases and trails are those of the application and of the core."""
     db, core_db = dbs
-    store, policies = ApprovalStore(db), governance.policies
-    outcomes, sensitivity = Outcomes(), Sensitivity()
+    trail, core_trail = trails
+    store, policies = ApprovalStore(db, Statements(db, trail, PROMISED)), governance.policies
+    outcomes, targets, makers = Outcomes(), Targets(), TenancyStore(db)
+    governance.join(targets)
+    sweep = Sweep(SweepStore(core_db, core_trail), policies, outcomes)
     approvals = ApprovalService(
-        store, db, policies, sensitive=sensitivity, outcomes=outcomes, authors=authors, new_id=new_id
+        store,
+        db,
+        policies,
+        targets=targets,
+        spoil=sweep.spoil_moved,
+        outcomes=outcomes,
+        authors=authors,
+        grants=grants,
+        makers=makers,
+        new_id=new_id,
     )
     handlers.add(operations.REQUEST, approvals.request)
     handlers.add(operations.LIST, approvals.list)
     handlers.add(operations.SHOW, approvals.show)
-    handlers.add(operations.DECIDE_ONE, approvals.decide)
+    handlers.add(operations.DECIDE_ONE, approvals.decide, prepare=approvals.check_target)
     handlers.add(operations.WITHDRAW, approvals.withdraw)
-    consent = Consent(store, db)
-    judge = Judge(consent, policies, governance.service, authority=authority_version)
-    proposals = ProposalConsent(consent, policies, authors)
-    return ApprovalCore(judge, proposals, outcomes, sensitivity, Sweep(SweepStore(core_db, trail), policies, outcomes))
+    consent = Consent(store, db, makers)
+    judge = Judge(
+        consent,
+        policies,
+        governance.service,
+        targets=targets,
+        asking=approvals.ask,
+        spoil=sweep.spoil_moved,
+        authority=authority.version,
+    )
+    changes = KnowledgeConsent(consent, policies, authors)
+    return ApprovalCore(judge, changes, outcomes, targets, sweep, Actors(grants))

@@ -1,34 +1,39 @@
 """Builds the application: reads top to bottom as the list of what there is."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Protocol
-from uuid import UUID
 
 import structlog
 
 from dragoman import __version__
 from dragoman.addresses import BINDINGS
+from dragoman.app.access import build_access
 from dragoman.app.approvals import ApprovalCore, build_approvals
 from dragoman.app.contracts import build_contracts
 from dragoman.app.delegation import build_delegation
 from dragoman.app.engine import build_engine
 from dragoman.app.governance import bind_governance
+from dragoman.app.grants import build_grants
+from dragoman.app.health import register_checks
 from dragoman.app.knowledge import KnowledgeCore, build_knowledge
 from dragoman.app.mcp import build_mcp, tell_of_changes
 from dragoman.app.memory import MemoryCore, bind_promotion, build_memory
 from dragoman.app.push import PushCore, build_push
-from dragoman.app.sessions import Ecosystem, SessionContexts
+from dragoman.app.revocations import RevocationCopies, build_retention
+from dragoman.app.sessions import SessionContexts
 from dragoman.app.signatures import SignatureCore
 from dragoman.app.tasks import TaskCore, build_tasks
 from dragoman.app.tools import GateTools
 from dragoman.app.workers import build_workers
+from dragoman.blocking import Threads
 from dragoman.doors.a2a.calls import Calls
 from dragoman.doors.a2a.card import CARD_PATH, REST_PATH, RPC_PATHS, Cards
 from dragoman.doors.a2a.door import A2ADoor
+from dragoman.doors.a2a.ecosystem import A2aEcosystem
 from dragoman.doors.a2a.old_card import OLD_CARD_PATH
 from dragoman.doors.a2a.paths import OLD_PATHS as A2A_OLD_PATHS
 from dragoman.doors.a2a.paths import PATHS as A2A_PATHS
@@ -39,13 +44,13 @@ from dragoman.doors.mcp.metadata import METADATA_PATHS
 from dragoman.doors.mcp.paths import PATHS as MCP_PATHS
 from dragoman.doors.rest.openapi import build_openapi
 from dragoman.doors.rest.routes import RestDoor
-from dragoman.doors.rest.site import SITE_PATHS, Shown, Site
+from dragoman.doors.rest.site import OPEN_SITE, SITE_PATHS, Shown, Site
 from dragoman.doors.webhooks.door import PREFIX as WEBHOOK_PREFIX
 from dragoman.doors.webhooks.door import WebhookDoor
 from dragoman.doors.webhooks.paths import PATHS as WEBHOOK_PATHS
 from dragoman.errors import DragomanError
 from dragoman.gate import Gate, Guards, Observers
-from dragoman.infra.auth.authenticator import Authenticator
+from dragoman.infra.auth.authenticator import Authenticator, KindClaim
 from dragoman.infra.auth.authority import Authority
 from dragoman.infra.auth.jwks import Jwks
 from dragoman.infra.auth.keyring import Keyring
@@ -55,20 +60,29 @@ from dragoman.infra.breaker import Breakers
 from dragoman.infra.config import Settings
 from dragoman.infra.db import CORE_ROLE, Database, IdempotencyKeys, Scope
 from dragoman.infra.edge import AsgiApp, AsgiScope, Cors, Edge, EdgeRules, Receive, Send
-from dragoman.infra.embeddings import Meanings
 from dragoman.infra.ids import new_id
 from dragoman.infra.jobs import Job, JobGroup
-from dragoman.infra.limits import Admission, Limiter, Quotas, Revocation
-from dragoman.infra.telemetry import Degraded, Health, Metrics, SecurityEvents, Tracer, open_tracer
+from dragoman.infra.limits import Admission, Limiter, Quotas
+from dragoman.infra.outbound import Allowed, Clients
+from dragoman.infra.telemetry import Health, Metrics, Scrapes, SecurityEvents, Tracer, open_tracer
 from dragoman.operations import Handlers
+from dragoman.services.approvals.store import PROMISED as APPROVAL_ROWS
 from dragoman.services.approvals.worker import GovernanceWorker
 from dragoman.services.audit import operations as audit_operations
+from dragoman.services.audit.comparison import RowComparison
 from dragoman.services.audit.sealer import Sealer
 from dragoman.services.audit.service import AuditService
 from dragoman.services.audit.store import AuditStore, SealStore
 from dragoman.services.audit.trail import AuditTrail
+from dragoman.services.contracts.store import PROMISED as DOCUMENT_ROWS
+from dragoman.services.grants.service import GrantService
+from dragoman.services.grants.store import PROMISED as GRANT_ROWS
+from dragoman.services.push.store import PROMISED as PUSH_ROWS
+from dragoman.services.signatures.store import PROMISED as SIGNATURE_ROWS
+from dragoman.services.tasks.engine.store_rows import PROMISED as TASK_ROWS
 from dragoman.services.tenancy import operations as tenancy
 from dragoman.services.tenancy.keys import KeyService
+from dragoman.services.tenancy.retention import Retention
 from dragoman.services.tenancy.revocations import Revocations
 from dragoman.services.tenancy.store import Directory, TenancyStore
 from dragoman.services.tenancy.tenants import TenantService
@@ -76,10 +90,12 @@ from dragoman.services.tenancy.users import UserService
 from dragoman.services.workers.profile import PROFILE_PATH
 
 _LOG = structlog.get_logger(__name__)
-PROBE_PATHS = frozenset({"/health", "/ready", "/metrics"})
+PROBE_PATHS = frozenset({"/health", "/ready"})
 OPEN_PATHS = METADATA_PATHS | {
+    *OPEN_SITE,
     "/",
     "/docs",
+    "/metrics",
     "/openapi.json",
     "/openapi-3.0.json",
     "/.well-known/jwks.json",
@@ -99,34 +115,8 @@ class Addresses:
 
     database_url: str
     redis_url: str
-
-
-class RevocationCopies:
-    """Between what PostgreSQL keeps and what Valkey spreads."""
-
-    def __init__(self, directory: Directory) -> None:
-        self._directory = directory
-        self.limiter: Limiter | None = None
-
-    async def load(self) -> Sequence[Revocation]:
-        """Everything that is refused now."""
-        found = await self._directory.list_revocations()
-        return [Revocation(str(tenant), ref, not_before, until) for tenant, ref, not_before, until in found]
-
-    async def revoke(self, tenant: UUID, ref: str, *, not_before: float) -> None:
-        """Make it known."""
-        if self.limiter is not None:
-            await self.limiter.revoke(Revocation(str(tenant), ref, not_before))
-
-    async def readmit(self, tenant: UUID, ref: str, *, not_before: float) -> None:
-        """Make it known."""
-        if self.limiter is not None:
-            await self.limiter.readmit(Revocation(str(tenant), ref, not_before))
-
-    async def unrevoke(self, tenant: UUID, ref: str) -> None:
-        """Make it known."""
-        if self.limiter is not None:
-            await self.limiter.unrevoke(str(tenant), ref)
+    # The same database as its superuser, where it is our own: the embedded one.
+    admin_url: str | None = None
 
 
 @dataclass(slots=True)
@@ -138,6 +128,7 @@ class Application:
     db: Database
     core_db: Database
     limiter: Limiter
+    retention: Retention
     sealer: Sealer
     health: Health
     tracer: Tracer
@@ -169,7 +160,7 @@ class Application:
         return (
             _started(self.db),
             _started(self.core_db),
-            _started(self.limiter, self.limiter.job),
+            _started(self.limiter, self.limiter.job, self.retention.job),
             self.sealer.running(),
             self.memory.running(),
             self.knowledge.running(),
@@ -238,52 +229,51 @@ class Doors:
 def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_port: int | None = None) -> Application:
     """Put everything together; nothing is connected yet. Without a port there is no gRPC."""
     observers = _observers(settings, metrics := Metrics())
-    breakers = Breakers(metrics=metrics)
-    db = Database(addresses.database_url, size=settings.database_pool)
-    # As many as batches can be under way at once: a beat that waited behind them all would come too late.
-    core_db = Database(addresses.database_url, role=CORE_ROLE, size=12, by_index=True, lock_s=5)
+    outgoing = Clients(Breakers(metrics=metrics), Allowed.of(settings.outbound.allow))
+    db, core_db = dbs = _databases(settings, addresses.database_url)
 
     copies, limiter = _limiter(settings, addresses, Directory(db))
     admission = Admission(limiter, _quotas(settings), metrics=metrics, security=observers.security)
     issuer = None if settings.external_issuer else make_issuer(settings, keyring)
-    authenticator = _authenticator(settings, issuer, Directory(db), keyring.pepper, breakers)
+    authenticator = _authenticator(settings, issuer, Directory(db), keyring.pepper, outgoing)
 
     handlers = Handlers()
-    sealer, trail, core_trail = _bind_audit(settings, handlers, db, core_db, keyring)
-    memory = build_memory(settings, handlers, db, core_db)
-    authority = Authority.open(settings.policy_dir)
-    knowledge = build_knowledge(settings, handlers, db, core_db, memory.embedder, authority)
-    _bind_tenancy(handlers, db, copies, keyring, issuer, deleted=knowledge.leftovers.wake)
-    governance = bind_governance(handlers, db, knowledge.repositories)
-    approvals = build_approvals(handlers, (db, core_db), core_trail, governance, knowledge.authors, authority.version)
-    contracts = build_contracts(settings, handlers, db, core_db, keyring)
-    vault = Vault(keyring.vault)
-    gate = _gate(handlers, (db, core_db), admission, authority, trail, observers)
-    workers = build_workers(settings, handlers, db, vault, (*contracts.workers, GovernanceWorker(gate)), grpc_port)
+    sealer, (trail, core_trail) = _bind_audit(settings, handlers, db, core_db, keyring)
+    memory = build_memory(settings, handlers, db, core_db, outgoing)
+    authority, vault = Authority.open(settings.policy_dir), Vault(keyring.vault)
+    knowledge = build_knowledge(settings, handlers, db, core_db, memory.embedder, authority, vault, outgoing)
+    grants = _bind_tenancy(handlers, db, copies, keyring, issuer, trail, deleted=knowledge.leftovers.wake)
+    governance = bind_governance(handlers, db, knowledge.repositories, knowledge.curator)
+    approvals = build_approvals(handlers, dbs, (trail, core_trail), governance, knowledge.authors, grants, authority)
+    contracts = build_contracts(settings, handlers, db, core_db, trail, keyring, outgoing)
+    gate = _gate(handlers, dbs, admission, authority, trail, observers)
+    performers = (*contracts.workers, GovernanceWorker(gate))
+    workers = build_workers(settings, handlers, db, vault, outgoing, performers, grpc_port)
     deciders = approvals.deciders(workers.registry, contracts.resources)
+    access, streams = build_access(settings, handlers, admission, authority, observers)
     engine = build_engine(settings, core_db, addresses.database_url, core_trail, metrics.tasks)
-    delegation = build_delegation(handlers, (db, core_db), engine, core_trail, deciders)
-    approvals.join(delegation.control.approval_decided, knowledge.curator)
+    delegation = build_delegation(handlers, dbs, engine, core_trail, deciders, access)
+    approvals.join(delegation.control.approval_decided, knowledge.curator, knowledge.syncer)
     bind_promotion(handlers, memory, governance.policies, gate, by_use=settings.memory.auto_promote)
+    contexts = SessionContexts(gate, handlers, authority.permits, max_characters=settings.session.max_characters)
     tools = GateTools(gate, handlers)
-    ecosystem = Ecosystem(SessionContexts(gate, handlers, authority.permits), tools)
-    tasks = build_tasks(settings, (db, core_db), engine, tools, ecosystem, gate)
+    tasks = build_tasks(settings, dbs, engine, tools, gate, (access, streams), outgoing)
     tell_of_changes(handlers, db, tasks.hub)
-    push = build_push(settings, db, core_db, tasks, vault, metrics.push)
-    calls = _a2a_calls(settings, gate, tasks, push, tools, authority, CardSigner(keyring.card), grpc_port)
-    health = Health(version=__version__, metrics=metrics, breakers=breakers.states)
-    keys = [*(issuer.jwks()["keys"] if issuer else ()), calls.cards.signer.public_key()]
-    site = Site(health, metrics, Shown(keys, _openapi, workers.profile.profile), ready=lambda: application.ready)
+    push = build_push(settings, dbs, tasks, (trail, core_trail), vault, metrics.push, outgoing)
+    calls = _a2a_calls(settings, gate, tasks, push, tools, (contexts, authority), CardSigner(keyring.card), grpc_port)
+    health = Health(version=__version__, metrics=metrics, breakers=outgoing.breakers.report)
+    shown = Shown(_public_keys(issuer, calls.cards.signer), _openapi, workers.profile.profile)
+    site = Site(health, _scrapes(settings, metrics), shown, ready=lambda: application.ready)
     guard = _guard(authenticator, admission, observers, stopping := asyncio.Event())
-    mcp = build_mcp(settings, gate, tasks, tools, authority, keyring, ecosystem, limiter)
-    webhooks = WebhookDoor(contracts.signatures.receivers, observers.security)
-    doors = Doors(rest=RestDoor(gate, BINDINGS), a2a=A2ADoor(calls), mcp=mcp, webhooks=webhooks, site=site)
+    mcp = build_mcp(settings, gate, tasks, tools, authority, keyring, contexts, limiter)
+    doors = _doors(gate, calls, mcp, WebhookDoor(contracts.signatures.receivers, observers.security), site)
     application = Application(
         asgi=guard(doors, replace(_edge_rules(settings), resources={MCP_PATH: mcp.resource})),
         grpc=_grpc_edge(settings, calls, guard) if grpc_port else None,
         db=db,
         core_db=core_db,
         limiter=limiter,
+        retention=build_retention(settings, core_db),
         sealer=sealer,
         health=health,
         tracer=observers.tracer,
@@ -297,7 +287,18 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
         jobs=JobGroup(metrics.jobs),
         stopping=stopping,
     )
-    return _with_checks(application)
+    register_checks(application)
+    return application
+
+
+def _databases(settings: Settings, url: str) -> tuple[Database, Database]:
+    """Return the application's and the core's."""
+    # The core has as many sessions as batches can be under way: a beat that waited behind them all would come too late.
+    return Database(url, size=settings.database_pool), Database(url, role=CORE_ROLE, size=12, by_index=True, lock_s=5)
+
+
+def _public_keys(issuer: Issuer | None, signer: CardSigner) -> list[dict[str, Any]]:
+    return [*(issuer.jwks()["keys"] if issuer else ()), signer.public_key()]
 
 
 def _observers(settings: Settings, metrics: Metrics) -> Observers:
@@ -338,6 +339,11 @@ def _trail(db: Database, keyring: Keyring, sealer: Sealer) -> AuditTrail:
     return AuditTrail(AuditStore(db), db, mac_key=keyring.audit_mac, new_id=new_id, wake=sealer.wake)
 
 
+def _scrapes(settings: Settings, metrics: Metrics) -> Scrapes:
+    token = settings.metrics_token
+    return Scrapes(metrics.render, token=token.get_secret_value() if token else None)
+
+
 def _guard(
     authenticator: Authenticator, admission: Admission, observers: Observers, stopping: asyncio.Event
 ) -> Callable[[AsgiApp, EdgeRules], Edge]:
@@ -353,15 +359,21 @@ def _guard(
 
 
 def _authenticator(
-    settings: Settings, issuer: Issuer | None, directory: Directory, pepper: bytes, breakers: Breakers
+    settings: Settings, issuer: Issuer | None, directory: Directory, pepper: bytes, outgoing: Clients
 ) -> Authenticator:
-    keys = issuer or Jwks(url=settings.jwks_url, issuer=settings.issuer, breakers=breakers)
+    keys = issuer or Jwks(url=settings.jwks_url, issuer=settings.issuer, outgoing=outgoing)
     return Authenticator(
-        tokens=TokenVerifier(keys, issuer=EMBEDDED_ISSUER if issuer else settings.issuer, audience=settings.audience),
+        tokens=TokenVerifier(
+            keys,
+            issuer=EMBEDDED_ISSUER if issuer else settings.issuer,
+            audience=settings.audience,
+            max_age_s=settings.token_max_age_s,
+        ),
         directory=directory,
         pepper=pepper,
         tenant_claim="tenant" if issuer else settings.claims_tenant,
         roles_claim="roles" if issuer else settings.claims_roles,
+        kind_claim=None if issuer else KindClaim(settings.claims_kind, frozenset(settings.claims_people)),
     )
 
 
@@ -371,25 +383,22 @@ def _a2a_calls(
     tasks: TaskCore,
     push: PushCore,
     tools: GateTools,
-    authority: Authority,
+    sessions: tuple[SessionContexts, Authority],
     signer: CardSigner,
     grpc_port: int | None,
 ) -> Calls:
-    cards = Cards(
-        tools,
-        tasks.agent,
-        version=__version__,
-        may=authority.permits,
-        signer=signer,
-        grpc_port=grpc_port,
-    )
+    contexts, authority = sessions
+    ecosystem = A2aEcosystem(tools, contexts, authority.permits)
+    cards = Cards(ecosystem, tasks.agent, version=__version__, signer=signer, grpc_port=grpc_port)
     return Calls(
         gate,
         tasks.service,
         push.service,
         find_operation=tools.find,
         cards=cards,
+        ecosystem=ecosystem,
         longest_wait_s=settings.longest_wait_s,
+        streams=tasks.streams,
     )
 
 
@@ -440,13 +449,15 @@ def _bind_tenancy(
     copies: RevocationCopies,
     keyring: Keyring,
     issuer: Issuer | None,
+    trail: AuditTrail,
     *,
     deleted: Callable[[], None],
-) -> None:
+) -> GrantService:
     store = TenancyStore(db)
     revocations = Revocations(store, db, copies)
     tenants = TenantService(store, revocations, db, new_id=new_id, deleted=deleted)
-    users = UserService(store, revocations, pepper=keyring.pepper, issuer=issuer, new_id=new_id)
+    grants = build_grants(handlers, db, trail)
+    users = UserService(store, revocations, pepper=keyring.pepper, issuer=issuer, new_id=new_id, shut_out=grants.end_of)
     keys = KeyService(store, revocations, pepper=keyring.pepper, new_id=new_id)
     handlers.add(tenancy.CREATE_TENANT, tenants.create)
     handlers.add(tenancy.LIST_TENANTS, tenants.list)
@@ -470,20 +481,27 @@ def _bind_tenancy(
     handlers.add(tenancy.GET_KEY, keys.get)
     handlers.add(tenancy.ROTATE_KEY, keys.rotate)
     handlers.add(tenancy.REVOKE_KEY, keys.revoke)
+    return grants
 
 
 def _bind_audit(
     settings: Settings, handlers: Handlers, db: Database, core_db: Database, keyring: Keyring
-) -> tuple[Sealer, AuditTrail, AuditTrail]:
+) -> tuple[Sealer, tuple[AuditTrail, AuditTrail]]:
     heads_file = settings.data_dir / "audit" / "heads.jsonl"
     sealer = Sealer(SealStore(core_db), key=keyring.audit, heads_file=heads_file, mac_key=keyring.audit_mac)
+    threads = Threads("audit", 4, share=1)
     audit = AuditService(
-        AuditStore(db), public_key=keyring.audit.public_key(), mac_key=keyring.audit_mac, heads_file=heads_file
+        AuditStore(db),
+        RowComparison(db, (TASK_ROWS, APPROVAL_ROWS, DOCUMENT_ROWS, SIGNATURE_ROWS, GRANT_ROWS, PUSH_ROWS), threads),
+        public_key=keyring.audit.public_key(),
+        mac_key=keyring.audit_mac,
+        heads_file=heads_file,
+        threads=threads,
     )
     handlers.add(audit_operations.LIST_RECORDS, audit.list_records)
     handlers.add(audit_operations.VERIFY_TRAIL, audit.verify)
     handlers.add(audit_operations.EXPORT_TRAIL, audit.export)
-    return sealer, _trail(db, keyring, sealer), _trail(core_db, keyring, sealer)
+    return sealer, (_trail(db, keyring, sealer), _trail(core_db, keyring, sealer))
 
 
 def _quotas(settings: Settings) -> Quotas:
@@ -499,6 +517,10 @@ def _quotas(settings: Settings) -> Quotas:
     )
 
 
+def _doors(gate: Gate, calls: Calls, mcp: McpDoor, webhooks: WebhookDoor, site: Site) -> Doors:
+    return Doors(rest=RestDoor(gate, BINDINGS), a2a=A2ADoor(calls), mcp=mcp, webhooks=webhooks, site=site)
+
+
 def _edge_rules(settings: Settings) -> EdgeRules:
     return EdgeRules(
         max_body_bytes=settings.max_body_bytes,
@@ -509,47 +531,3 @@ def _edge_rules(settings: Settings) -> EdgeRules:
         probe_paths=PROBE_PATHS,
         tls=bool(settings.tls_cert) or settings.behind_tls_proxy,
     )
-
-
-def _with_checks(application: Application) -> Application:
-    async def postgresql() -> None:
-        await application.db.ping()
-
-    async def valkey() -> None:
-        await application.limiter.ping()
-
-    async def audit() -> None:
-        lag_s = await application.sealer.measure()
-        if lag_s > 5:
-            raise Degraded(f"sealing is {lag_s:.0f} s behind")
-
-    async def git() -> None:
-        if (wrong := await asyncio.to_thread(application.knowledge.repositories.check)) is not None:
-            raise Degraded(wrong)
-
-    async def jobs() -> str | None:
-        # A job that failed at the last moment is being tried again; the words are safe to show anyone.
-        failing = [job for job in application.jobs.states() if job.status != "running"]
-        if failing:
-            raise Degraded("; ".join(f"{job.name} {job.status}: {job.reason or 'unknown'}" for job in failing))
-
-    application.health.register("postgresql", postgresql, critical=True)
-    application.health.register("valkey", valkey, critical=False)
-    application.health.register("audit", audit, critical=False)
-    application.health.register("git", git, critical=False)
-    application.health.register("jobs", jobs, critical=False)
-    application.health.register("memory", _meaning_of(application.memory.meanings), critical=False)
-    application.health.register("knowledge", _meaning_of(application.knowledge.meanings), critical=False)
-    return application
-
-
-def _meaning_of(meanings: Meanings) -> Callable[[], Awaitable[str | None]]:
-    """Degraded when there should be meaning, and there is not, or it is far behind."""
-
-    async def check() -> str | None:
-        told, well = await meanings.check()
-        if not well:
-            raise Degraded(told)
-        return told or None
-
-    return check

@@ -10,7 +10,10 @@ from dragoman.infra.auth.keyring import Keyring
 from dragoman.infra.config import Settings
 from dragoman.infra.db import Database
 from dragoman.infra.ids import new_id
+from dragoman.infra.outbound import Clients
 from dragoman.operations import Handlers
+from dragoman.services.audit.statements import Statements
+from dragoman.services.audit.trail import AuditTrail
 from dragoman.services.checklists import operations as checklist_operations
 from dragoman.services.checklists.service import ChecklistService
 from dragoman.services.checklists.store import ChecklistStore
@@ -21,11 +24,12 @@ from dragoman.services.contracts.documents import DocumentService
 from dragoman.services.contracts.executing import Execution
 from dragoman.services.contracts.ports import SignatureVerdict
 from dragoman.services.contracts.resources import DocumentResources
-from dragoman.services.contracts.store import DocumentStore
+from dragoman.services.contracts.store import PROMISED, DocumentStore
 from dragoman.services.contracts.typesetting import Typesetter
 from dragoman.services.contracts.worker import DocumentsWorker
 from dragoman.services.signatures.models import VerifySignatures
 from dragoman.services.signatures.service import SignatureService
+from dragoman.services.tasks.actions.resources import CheckedResources
 from dragoman.services.workers.protocol import Worker
 
 
@@ -35,7 +39,7 @@ class ContractsCore:
 
     signatures: SignatureCore
     workers: tuple[Worker, ...]
-    resources: DocumentResources
+    resources: CheckedResources
 
 
 class SignedDocuments:
@@ -54,9 +58,10 @@ class SignedDocuments:
         return SignatureVerdict(valid=found.valid, explanation=found.explanation, signers=signers)
 
 
-def build_documents(settings: Settings, handlers: Handlers, db: Database) -> DocumentService:
+def build_documents(settings: Settings, handlers: Handlers, db: Database, trail: AuditTrail) -> DocumentService:
     """Documents, their operations bound."""
-    documents = DocumentService(DocumentStore(db), max_bytes=settings.contracts.max_document_bytes, new_id=new_id)
+    store = DocumentStore(db, Statements(db, trail, PROMISED))
+    documents = DocumentService(store, max_bytes=settings.contracts.max_document_bytes, new_id=new_id)
     handlers.add(operations.ADD, documents.add)
     handlers.add(operations.LIST, documents.list)
     handlers.add(operations.SHOW, documents.show)
@@ -65,11 +70,17 @@ def build_documents(settings: Settings, handlers: Handlers, db: Database) -> Doc
 
 
 def build_contracts(
-    settings: Settings, handlers: Handlers, db: Database, core_db: Database, keyring: Keyring
+    settings: Settings,
+    handlers: Handlers,
+    db: Database,
+    core_db: Database,
+    trail: AuditTrail,
+    keyring: Keyring,
+    outgoing: Clients,
 ) -> ContractsCore:
     """Contract work, its operations bound."""
-    documents = build_documents(settings, handlers, db)
-    signatures = build_signatures(settings, handlers, db, core_db, documents, keyring)
+    documents = build_documents(settings, handlers, db, trail)
+    signatures = build_signatures(settings, handlers, (db, core_db), trail, documents, keyring, outgoing)
     typesetter = Typesetter(at_once=os.cpu_count() or 1)
     worker = DocumentsWorker(documents, typesetter, Execution(documents, SignedDocuments(signatures.service)))
     checklists = ChecklistService(ChecklistStore(db), new_id=new_id)
@@ -78,4 +89,5 @@ def build_contracts(
     handlers.add(checklist_operations.SHOW, checklists.show)
     handlers.add(checklist_operations.VALIDATE, checklists.validate)
     workers = (worker, signatures.worker, ChecklistsWorker(checklists))
-    return ContractsCore(signatures, workers, DocumentResources(documents))
+    resources = CheckedResources((DocumentResources(documents), signatures.resources))
+    return ContractsCore(signatures, workers, resources)

@@ -17,9 +17,11 @@ from dragoman.operations import AnyOperation, Handlers
 from dragoman.services.approvals.operations import DECIDE_ONE
 from dragoman.services.audit.trail import AuditTrail
 from dragoman.services.tasks import operations
+from dragoman.services.tasks.access import TaskAccess
+from dragoman.services.tasks.actions.actors import Actors
 from dragoman.services.tasks.actions.attempt import ActionDependencies, ActionLane
 from dragoman.services.tasks.actions.errors import CapabilityNotFound
-from dragoman.services.tasks.actions.ports import Documents, Governance, Registry
+from dragoman.services.tasks.actions.ports import Governance, Registry, Resources
 from dragoman.services.tasks.actions.service import DelegationService
 from dragoman.services.tasks.actions.submission import Submissions
 from dragoman.services.tasks.control import TaskControl
@@ -36,9 +38,10 @@ from dragoman.services.workers.protocol import Worker
 class Deciders:
     """Who says what may be done, and by whom."""
 
+    actors: Actors
     registry: Registry
     governance: Governance
-    documents: Documents
+    resources: Resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +128,7 @@ def build_delegation(
     core: EngineCore,
     trail: AuditTrail,
     deciders: Deciders,
+    access: TaskAccess,
 ) -> Delegation:
     """Bind the operations on tasks; `dbs` are the application's and the core's.
 
@@ -135,21 +139,23 @@ def build_delegation(
     submissions = Submissions(
         engine,
         views,
+        actors=deciders.actors,
         registry=deciders.registry,
         governance=deciders.governance,
-        documents=deciders.documents,
+        resources=deciders.resources,
         trail=trail,
         retries=core.retries,
         new_id=new_id,
     )
-    service = DelegationService(submissions, views=views, tasks=tasks)
+    service = DelegationService(submissions, views=views, tasks=tasks, access=access)
     control = TaskControl(
         engine,
         core.store,
         core.effects,
         # In the transaction that the gate has opened for the core.
-        TaskViews(TaskStore(core_db, scope=_whole), TaskViewStore(core_db, scope=_whole)),
+        TaskViews(TaskStore(core_db, scope=_whole), TaskViewStore(core_db, scope=_whole), access),
         db=core_db,
+        actors=deciders.actors,
         registry=deciders.registry,
         governance=deciders.governance,
         trail=trail,
@@ -157,7 +163,17 @@ def build_delegation(
         new_id=new_id,
     )
     core.ledger.on_late_outcome(control.effect_settled)
-    needs = ActionDependencies(deciders.registry, deciders.governance, core.ledger, trail, core.retries, new_id)
+    needs = ActionDependencies(
+        deciders.actors,
+        deciders.registry,
+        deciders.governance,
+        deciders.resources,
+        core.ledger,
+        access,
+        trail,
+        core.retries,
+        new_id,
+    )
     if core.performs:
         engine.serve(ActionLane(engine, needs))
     handlers.add(operations.SUBMIT, service.submit)

@@ -33,6 +33,7 @@ class EngineCore:
 
     engine: Engine
     store: EngineStore
+    trail: AuditTrail
     effects: EffectStore
     ledger: Ledger
     retries: RetryPolicy
@@ -86,6 +87,7 @@ def build_engine(
     return EngineCore(
         engine=engine,
         store=store,
+        trail=trail,
         effects=effects,
         ledger=Ledger(effects),
         retries=RetryPolicy(settings.tasks.max_attempts, settings.tasks.retry_base_s, settings.tasks.retry_max_s),

@@ -7,8 +7,11 @@ from dragoman.infra.ids import new_id
 from dragoman.operations import Handlers
 from dragoman.services.governance import operations
 from dragoman.services.governance.library import PolicyLibrary
+from dragoman.services.governance.ports import ActionInputs
+from dragoman.services.governance.proposed_rules import ProposedRules
 from dragoman.services.governance.service import GovernanceService
 from dragoman.services.governance.store import GovernanceStore
+from dragoman.services.knowledge.curation import Curator
 from dragoman.services.knowledge.repositories import Repositories
 
 
@@ -18,10 +21,15 @@ class GovernanceCore:
 
     policies: PolicyLibrary
     service: GovernanceService
+    rules: ProposedRules
+
+    def join(self, inputs: ActionInputs) -> None:
+        """Ask there what actions take."""
+        self.service.inputs = self.rules.inputs = inputs
 
 
-def bind_governance(handlers: Handlers, db: Database, repositories: Repositories) -> GovernanceCore:
-    """Bind the operations of governance."""
+def bind_governance(handlers: Handlers, db: Database, repositories: Repositories, curator: Curator) -> GovernanceCore:
+    """Bind the operations of governance, and have the curator ask about rules that are proposed."""
     library = PolicyLibrary(repositories)
     governance = GovernanceService(library, GovernanceStore(db), new_id=new_id)
     handlers.add(operations.VALIDATE, governance.validate)
@@ -32,4 +40,5 @@ def bind_governance(handlers: Handlers, db: Database, repositories: Repositories
     handlers.add(operations.LIST_POLICIES, governance.policies)
     handlers.add(operations.LIST_DECISIONS, governance.decisions)
     handlers.add(operations.REPLAY, governance.replay)
-    return GovernanceCore(library, governance)
+    curator.rules = rules = ProposedRules()
+    return GovernanceCore(library, governance, rules)

@@ -3,7 +3,7 @@
 import hmac
 from dataclasses import replace
 
-from dragoman.app.sessions import Ecosystem
+from dragoman.app.sessions import SessionContexts
 from dragoman.app.tasks import TaskCore
 from dragoman.app.tools import GateTools
 from dragoman.context import Caller
@@ -12,6 +12,7 @@ from dragoman.doors.mcp.door import McpDoor
 from dragoman.doors.mcp.metadata import Metadata
 from dragoman.doors.mcp.offer import Offer
 from dragoman.gate import Gate
+from dragoman.infra.auth.authenticator import ONE_TIME_SCOPES
 from dragoman.infra.auth.authority import Authority
 from dragoman.infra.auth.keyring import Keyring
 from dragoman.infra.config import Settings
@@ -19,7 +20,6 @@ from dragoman.infra.db import Database
 from dragoman.infra.limits import Limiter
 from dragoman.operations import AnyOperation, Handlers, Passage
 from dragoman.services.tasks.engine.notifier import TaskNotifier
-from dragoman.services.tenancy.operations import ACCEPT_INVITATION
 
 
 def build_mcp(
@@ -29,7 +29,7 @@ def build_mcp(
     tools: GateTools,
     authority: Authority,
     keyring: Keyring,
-    ecosystem: Ecosystem,
+    contexts: SessionContexts,
     limiter: Limiter,
 ) -> McpDoor:
     """The door, closed until somebody asks."""
@@ -51,14 +51,15 @@ def build_mcp(
         timeout_s=settings.request_timeout_s,
         changes=tasks.hub,
         valkey=limiter,
-        ecosystem=ecosystem,
+        streams=tasks.streams,
+        contexts=contexts,
         resources=tasks.agent.resources if tasks.agent else (),
         prompts=tasks.agent.prompts if tasks.agent else (),
     )
     metadata = Metadata(
         issuer=settings.issuer if settings.external_issuer else None,
-        # No token can have the scope of an invitation.
-        scopes=[scope for scope in catalogue.permissions if scope != ACCEPT_INVITATION.permission],
+        # No token can have the scope of an invitation or of a link.
+        scopes=[scope for scope in catalogue.permissions if scope not in ONE_TIME_SCOPES],
     )
     return McpDoor(offer, metadata=metadata, lacks_scope=lacks_scope)
 

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from dragoman.context import Caller, Role, ourselves
 from dragoman.gate import Gate
@@ -11,7 +12,8 @@ from dragoman.infra.db import Database
 from dragoman.infra.embeddings import Embedder, Meanings, choose_embedder
 from dragoman.infra.ids import new_id
 from dragoman.infra.jobs import Job
-from dragoman.operations import Handlers
+from dragoman.infra.outbound import Clients, Upstream
+from dragoman.operations import Grouped, Handlers
 from dragoman.services.governance.library import PolicyLibrary
 from dragoman.services.governance.models import CheckedContext, LayerIds
 from dragoman.services.governance.objections import PolicyObjections
@@ -54,15 +56,17 @@ class MemoryCore:
             yield [*self.meanings.jobs("memory_embeddings"), self.uses.job, *promotion]
 
 
-def build_memory(settings: Settings, handlers: Handlers, db: Database, core_db: Database) -> MemoryCore:
+def build_memory(
+    settings: Settings, handlers: Handlers, db: Database, core_db: Database, outgoing: Clients
+) -> MemoryCore:
     """Bind the operations of memory."""
     store, index = MemoryStore(db), IndexStore(core_db)
-    embedder = choose_embedder(settings)
+    embedder = choose_embedder(settings, partial(outgoing.own, Upstream.EMBEDDINGS))
     meanings, uses = Meanings(index, *embedder), UseCounts(index)
     search = MemorySearch(store, meanings, uses, decay_per_day=settings.memory.decay_per_day)
     service = MemoryService(store, search, db, new_id=new_id, wake=meanings.wake, has_vectors=lambda: meanings.stored)
     transfer = MemoryTransfer(service, store)
-    handlers.add(memory.ADD, service.add)
+    handlers.add(memory.ADD, service.add, grouped=Grouped(service.plan, service.add_planned))
     handlers.add(memory.ADD_MANY, service.add_many)
     handlers.add(memory.SEARCH, search.search)
     handlers.add(memory.GET, service.get)

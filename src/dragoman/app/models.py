@@ -1,9 +1,11 @@
 """The models that the settings name: one for the skills of agents, one that finds the skill for free text."""
 
+from functools import partial
 from typing import Any
 
 from dragoman import kit
 from dragoman.infra.config import ConfigError, Settings, read_environment
+from dragoman.infra.outbound import Clients, Upstream
 from dragoman.kit import OpenAICompatible
 
 _KEY = "DRAGOMAN_LLM_API_KEY"
@@ -13,11 +15,12 @@ _LONGEST_CHOICE_S = 10.0
 class Models:
     """What the settings name; None where they name nothing."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.llm = _open("DRAGOMAN_LLM", settings.llm, settings) if settings.llm else None
+    def __init__(self, settings: Settings, outgoing: Clients) -> None:
+        connect = partial(outgoing.own, Upstream.MODEL)
+        self.llm = _open("DRAGOMAN_LLM", settings.llm, settings, connect=connect) if settings.llm else None
         chooser = settings.llm_router or settings.llm
         self.router = (
-            _open("DRAGOMAN_LLM_ROUTER", chooser, settings, timeout_s=_LONGEST_CHOICE_S, max_retries=1)
+            _open("DRAGOMAN_LLM_ROUTER", chooser, settings, timeout_s=_LONGEST_CHOICE_S, max_retries=1, connect=connect)
             if chooser
             else None
         )

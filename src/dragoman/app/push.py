@@ -7,18 +7,17 @@ from datetime import timedelta
 from typing import Final
 from uuid import UUID
 
-import httpx
-
-from dragoman import __version__
 from dragoman.app.tasks import TaskCore
+from dragoman.context import Caller
 from dragoman.doors.a2a.push import SHAPES
 from dragoman.infra.auth.vault import Vault
 from dragoman.infra.config import Settings
-from dragoman.infra.db import Database
+from dragoman.infra.db import Database, Scope
 from dragoman.infra.ids import new_id
 from dragoman.infra.jobs import Job
-from dragoman.infra.outbound import Allowed, Guard
+from dragoman.infra.outbound import Clients, Upstream
 from dragoman.infra.telemetry import PushMetrics
+from dragoman.services.audit.trail import AuditTrail, Entry
 from dragoman.services.push.deliverer import Deliverer, Patience
 from dragoman.services.push.service import PushService
 from dragoman.services.push.store import DeliveryStore, PushStore
@@ -45,23 +44,41 @@ class PushCore:
             await self.deliverer.stop()
 
 
+class _TrailedWrites:
+    """Writes that are committed with their audit record."""
+
+    def __init__(self, db: Database, trail: AuditTrail) -> None:
+        self._db = db
+        self._trail = trail
+
+    @asynccontextmanager
+    async def recorded(self, caller: Caller, entry: Entry) -> AsyncGenerator[None]:
+        """Commit what is written meanwhile, with its record, or neither."""
+        scope = Scope(caller.tenant)
+        async with self._db.unit(scope):
+            yield
+            await self._trail.add(scope, caller, entry)
+
+
 def build_push(
-    settings: Settings, db: Database, core_db: Database, tasks: TaskCore, vault: Vault, metrics: PushMetrics
+    settings: Settings,
+    dbs: tuple[Database, Database],
+    tasks: TaskCore,
+    trails: tuple[AuditTrail, AuditTrail],
+    vault: Vault,
+    metrics: PushMetrics,
+    outgoing: Clients,
 ) -> PushCore:
-    """Push notifications over these tasks."""
-    guard = Guard(Allowed.of(settings.outbound.allow))
+    """Push notifications over these tasks; databases and trails are the application's and the core's."""
+    db, core_db = dbs
     patience = Patience(timeout_s=settings.push.timeout_s, max_attempts=settings.push.max_attempts)
-    client = httpx.AsyncClient(
-        transport=guard,
-        trust_env=False,
-        timeout=patience.timeout_s,
-        headers={"user-agent": f"dragoman/{__version__}"},
-    )
+    clients = outgoing.of_tenants(Upstream.WEBHOOK, timeout_s=patience.timeout_s, answer_s=patience.timeout_s)
     lease = timedelta(seconds=patience.timeout_s + _SPARE_S)
     deliverer = Deliverer(
-        DeliveryStore(core_db, new_id(), lease=lease, idle=_IDLE),
+        DeliveryStore(core_db, trails[1], new_id(), lease=lease, idle=_IDLE),
         TaskStore(db),
-        client,
+        clients,
+        check_caller=tasks.streams.check,
         vault=vault,
         shapes=SHAPES,
         metrics=metrics,
@@ -75,8 +92,9 @@ def build_push(
     service = PushService(
         PushStore(db),
         tasks.service,
-        guard=guard,
+        guard=clients.guard,
         vault=vault,
+        records=_TrailedWrites(db, trails[0]),
         watch=watch,
         new_id=new_id,
     )

@@ -26,12 +26,13 @@ from dragoman.app.composition import Addresses, Application, build
 from dragoman.app.listening import address_of, home_of, listen, port_of, reserve_grpc, share_port, url_of
 from dragoman.infra.auth.keyring import Keyring, KeyringError
 from dragoman.infra.config import ConfigError, Settings
-from dragoman.infra.db import APP_ROLE, Database, find_foreign_key, migrate
+from dragoman.infra.db import APP_ROLE, LOGIN_ROLE, Database, find_excess, find_foreign_key, make_login, migrate
 from dragoman.infra.edge.grpc_on_demand import GrpcOnDemand
 from dragoman.infra.edge.protocol import KEEP_ALIVE_S, HttpProtocol
 from dragoman.infra.edge.tls import TlsProtocol, tls_context
 from dragoman.infra.embedded import EmbeddedServices, tie_to_parent, wait_for_exit
 from dragoman.infra.ids import new_id
+from dragoman.infra.private_files import write_privately
 from dragoman.infra.telemetry import configure_logs, mark_process_dead, prepare_multiprocess
 from dragoman.services.tasks.engine.steps import LaneName
 from dragoman.services.tenancy.store import TenancyStore
@@ -55,12 +56,14 @@ Announce = Callable[[Settings, str], None]
 
 def serve(settings: Settings, announce: Announce) -> None:
     """Serve until a signal ends it; `announce` is told the address once it can be used."""
+    write_privately()
     _check_tls(settings)
     _run_process(_serve(settings, announce))
 
 
 def serve_child(settings: Settings) -> None:
     """Serve on the socket that the parent opened; the parent has seen to everything else."""
+    write_privately()
     configure_logs(format=settings.log_format, level=settings.log_level, security_log=settings.security_log_path)
     listener = socket.socket(fileno=int(os.environ[_FD_VARIABLE]))
     addresses = Addresses(_given(settings.database_url), _given(settings.redis_url))
@@ -69,8 +72,21 @@ def serve_child(settings: Settings) -> None:
     _run_process(run(settings, application, listener, grpc_port))
 
 
+def bring_up_to_date(settings: Settings) -> int:
+    """Apply what the database lacks, as its owner; say how many migrations that was."""
+    configure_logs(format=settings.log_format, level=settings.log_level, security_log=None)
+    url = settings.database_admin_url or settings.database_url
+    if url is None:
+        raise ConfigError(
+            "set DRAGOMAN_DATABASE_ADMIN_URL to the database as its owner; the embedded PostgreSQL needs no command: "
+            "`dragoman serve` migrates it"
+        )
+    return asyncio.run(migrate(str(url)))
+
+
 def work(settings: Settings, announce: Announce) -> None:
     """Do background work until a signal ends it, on servers that others have set up."""
+    write_privately()
     configure_logs(format=settings.log_format, level=settings.log_level, security_log=settings.security_log_path)
     if settings.database_url is None or settings.redis_url is None:
         raise ConfigError(
@@ -121,8 +137,9 @@ async def _serve(settings: Settings, announce: Announce) -> None:
     await embedded.start()
     try:
         addresses = Addresses(
-            database_url=_given(settings.database_url) or embedded.database_url,
+            database_url=_given(settings.database_url) or embedded.login_url(LOGIN_ROLE),
             redis_url=_given(settings.redis_url) or embedded.redis_url,
+            admin_url=None if settings.database_url else embedded.database_url,
         )
         configure_logs(format=settings.log_format, level=settings.log_level, security_log=settings.security_log_path)
         keyring = Keyring.open(settings.secrets_path)
@@ -144,7 +161,9 @@ async def _serve(settings: Settings, announce: Announce) -> None:
 
 async def prepare(settings: Settings, addresses: Addresses, keyring: Keyring) -> None:
     """Bring the database to what this release needs; safe when several servers start on it at once."""
-    await migrate(_given(settings.database_admin_url) or addresses.database_url)
+    await migrate(_given(settings.database_admin_url) or addresses.admin_url or addresses.database_url)
+    if addresses.admin_url is not None:
+        await make_login(addresses.admin_url)
     db = Database(addresses.database_url, role=APP_ROLE, size=2)
     await db.start()
     try:
@@ -154,6 +173,8 @@ async def prepare(settings: Settings, addresses: Addresses, keyring: Keyring) ->
                 f"this database was set up with another {foreign} key than the one in {settings.secrets_path}; "
                 "point DRAGOMAN_SECRETS_DIR at the keys that it was set up with"
             )
+        if excess := await find_excess(db):
+            _LOG.warning("database.login_may_too_much", excess=excess, see="docs/operations.md")
         await TenancyStore(db).seed_tenant(new_id(), DEMO, "Demo")
     finally:
         await db.stop()

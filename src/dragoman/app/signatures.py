@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-import httpx
 import structlog
 
-from dragoman import __version__
 from dragoman.context import Caller
 from dragoman.infra.auth.keyring import Keyring
 from dragoman.infra.auth.vault import Vault
@@ -18,25 +16,34 @@ from dragoman.infra.config import Settings
 from dragoman.infra.db import Database, scope_of
 from dragoman.infra.ids import new_id
 from dragoman.infra.jobs import Job
-from dragoman.infra.outbound import Allowed, Guard
+from dragoman.infra.outbound import Clients, TenantClients, Upstream
 from dragoman.operations import Handlers
+from dragoman.services.audit.statements import Statements
+from dragoman.services.audit.trail import AuditTrail
 from dragoman.services.contracts.documents import DocumentService, Made
 from dragoman.services.contracts.errors import DocumentClosed, WrongContent
 from dragoman.services.contracts.models import DocumentState, MediaType, VersionKind
+from dragoman.services.contracts.resources import DocumentResources
 from dragoman.services.signatures import operations
 from dragoman.services.signatures.certificates import CertificateAuthority
 from dragoman.services.signatures.embedded import EmbeddedProvider
 from dragoman.services.signatures.evidence import Notary
+from dragoman.services.signatures.identities import Identities
+from dragoman.services.signatures.links import LinkService
 from dragoman.services.signatures.models import RemoteProvider
-from dragoman.services.signatures.ports import KeptVersion, SourceDocument
+from dragoman.services.signatures.ports import KeptVersion, Person, SourceDocument
 from dragoman.services.signatures.press import Press
 from dragoman.services.signatures.providers import Providers
+from dragoman.services.signatures.resources import SignatureResources
 from dragoman.services.signatures.service import SignatureService
-from dragoman.services.signatures.store import SignatureStore
+from dragoman.services.signatures.signing import Signing
+from dragoman.services.signatures.store import PROMISED, Record, SignatureStore
+from dragoman.services.signatures.store_links import LinkStore
 from dragoman.services.signatures.store_providers import BacklogStore, ProviderStore
 from dragoman.services.signatures.tracker import Tracker
 from dragoman.services.signatures.webhooks import WebhookService
 from dragoman.services.signatures.worker import SignatureWorker
+from dragoman.services.tenancy.models import UserStatus
 from dragoman.services.tenancy.store import TenancyStore
 
 _LOG = structlog.get_logger(__name__)
@@ -89,16 +96,18 @@ class _People:
     def __init__(self, store: TenancyStore) -> None:
         self._store = store
 
-    async def find_email(self, caller: Caller) -> str | None:
-        user = await self._store.find_subject(scope_of(caller), caller.subject)
-        return str(user["email"]) if user is not None else None
+    async def find(self, caller: Caller, subject: str) -> Person | None:
+        return _person(await self._store.find_subject(scope_of(caller), subject))
 
-    async def came_by_key(self, caller: Caller) -> bool:
-        try:
-            credential = UUID(caller.credential)
-        except ValueError:
-            return False
-        return await self._store.find_key(scope_of(caller), credential) is not None
+    async def find_by_email(self, caller: Caller, email: str) -> Person | None:
+        return _person(await self._store.find_email(scope_of(caller), email))
+
+
+def _person(user: Record | None) -> Person | None:
+    if user is None:
+        return None
+    active = user["status"] == UserStatus.ACTIVE
+    return Person(user["id"], user["subject"], user["name"], user["email"], active)
 
 
 @dataclass(slots=True)
@@ -111,9 +120,10 @@ class SignatureCore:
     service: SignatureService
     worker: SignatureWorker
     webhooks: WebhookService
-    client: httpx.AsyncClient
+    clients: TenantClients
     press: Press
     works: bool
+    resources: SignatureResources
 
     @property
     def receivers(self) -> dict[str, WebhookService]:
@@ -132,46 +142,60 @@ class SignatureCore:
     async def stop(self) -> None:
         """Let go of the signing process and of the providers."""
         await self.press.stop()
-        await self.client.aclose()
+        await self.clients.aclose()
 
 
 def build_signatures(
-    settings: Settings, handlers: Handlers, db: Database, core_db: Database, held: DocumentService, keyring: Keyring
+    settings: Settings,
+    handlers: Handlers,
+    dbs: tuple[Database, Database],
+    trail: AuditTrail,
+    held: DocumentService,
+    keyring: Keyring,
+    outgoing: Clients,
 ) -> SignatureCore:
-    """Signatures over these documents, their operations bound."""
+    """Signatures over these documents, their operations bound; `dbs` are the application's and the core's."""
+    db, core_db = dbs
     authority = CertificateAuthority(keyring.signing)
     press = Press(authority)
     embedded = EmbeddedProvider(authority, press)
-    guard = Guard(Allowed.of(settings.outbound.allow), most_bytes=_SPARE * settings.contracts.max_document_bytes)
-    client = httpx.AsyncClient(
-        transport=guard, trust_env=False, timeout=_TIMEOUT_S, headers={"user-agent": f"dragoman/{__version__}"}
+    clients = outgoing.of_tenants(
+        Upstream.SIGNING, most_bytes=_SPARE * settings.contracts.max_document_bytes, timeout_s=_TIMEOUT_S
     )
     documents = _Documents(held)
-    store, configured = SignatureStore(db), ProviderStore(db)
+    statements = Statements(db, trail, PROMISED)
+    store, configured = SignatureStore(db, statements), ProviderStore(db)
     providers = Providers(
         configured,
         embedded,
         vault=Vault(keyring.vault),
-        guard=guard,
-        client=client,
-        authority_pem=authority.pem,
+        clients=clients,
+        authority=authority,
         new_id=new_id,
     )
     tracker = Tracker(store, db, documents, providers, Notary(keyring.audit))
-    people = _People(TenancyStore(db))
-    service = SignatureService(store, tracker, documents, people, embedded=embedded, press=press)
-    worker = SignatureWorker(store, tracker, providers, documents, press=press, new_id=new_id)
+    identities = Identities(_People(TenancyStore(db)))
+    signing = Signing(tracker, documents, embedded)
+    service = SignatureService(store, tracker, documents, identities, signing=signing, press=press)
+    links = LinkService(LinkStore(db, statements), store, documents, signing, pepper=keyring.pepper, new_id=new_id)
+    worker = SignatureWorker(store, tracker, providers, documents, identities=identities, press=press, new_id=new_id)
     webhooks = WebhookService(configured, BacklogStore(core_db), store, tracker, providers, new_id=new_id)
-    _bind(handlers, service, providers)
-    return SignatureCore(service, worker, webhooks, client, press, works=settings.tasks.take_over)
+    _bind(handlers, service, providers, links)
+    resources = SignatureResources(store, DocumentResources(held))
+    return SignatureCore(service, worker, webhooks, clients, press, settings.tasks.take_over, resources)
 
 
-def _bind(handlers: Handlers, service: SignatureService, providers: Providers) -> None:
+def _bind(handlers: Handlers, service: SignatureService, providers: Providers, links: LinkService) -> None:
     handlers.add(operations.LIST, service.list)
     handlers.add(operations.GET, service.get)
     handlers.add(operations.SIGN_DOCUMENT, service.sign)
     handlers.add(operations.DECLINE, service.decline)
     handlers.add(operations.VERIFY, service.verify)
+    handlers.add(operations.CREATE_LINK, links.create)
+    handlers.add(operations.SHOW_LINK, links.show)
+    handlers.add(operations.READ_LINK, links.read)
+    handlers.add(operations.SIGN_BY_LINK, links.sign)
+    handlers.add(operations.DECLINE_BY_LINK, links.decline)
     handlers.add(operations.CONFIGURE, providers.configure)
     handlers.add(operations.LIST_PROVIDERS, providers.list)
     handlers.add(operations.REMOVE_PROVIDER, providers.remove)

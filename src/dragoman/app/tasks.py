@@ -17,10 +17,12 @@ from dragoman.infra.db import Database
 from dragoman.infra.deadlines import Deadlines
 from dragoman.infra.ids import new_id
 from dragoman.infra.jobs import Job
+from dragoman.infra.limits import OpenStreams
+from dragoman.infra.outbound import Clients
+from dragoman.services.tasks.access import TaskAccess
 from dragoman.services.tasks.cleanup import Cleanup
 from dragoman.services.tasks.engine.notifier import TaskNotifier
 from dragoman.services.tasks.engine.store_keys import KeyStore
-from dragoman.services.tasks.ports import Sessions
 from dragoman.services.tasks.store import TaskStore, ThreadStore
 from dragoman.services.tasks.store_retention import RetentionStore
 from dragoman.services.tasks.turns.executor import TaskExecutor
@@ -37,6 +39,7 @@ class TaskCore:
 
     service: TaskService
     agent: kit.Agent | None
+    streams: OpenStreams
     core: EngineCore
     cleanup: Cleanup
     models: Models
@@ -65,14 +68,15 @@ def build_tasks(
     dbs: tuple[Database, Database],
     core: EngineCore,
     tools: GateTools,
-    sessions: Sessions,
     gate: Gate,
+    entry: tuple[TaskAccess, OpenStreams],
+    outgoing: Clients,
 ) -> TaskCore:
     """Build conversations, with the agent that the settings name; `dbs` are the application's and the core's."""
-    db, core_db = dbs
+    (db, core_db), (access, streams) = dbs, entry
     agent = load_agent(settings.agent) if settings.agent else None
     store, threads, metrics = TaskStore(db), ThreadStore(db), core.engine.metrics
-    models = Models(settings)
+    models = Models(settings, outgoing)
     executor = TaskExecutor(
         tools,
         models.given_to(served_agent(agent, tools)),
@@ -86,6 +90,8 @@ def build_tasks(
         executor=executor,
         ledger=core.ledger,
         keys=KeyStore(db, core_db),
+        access=access,
+        trail=core.trail,
         retries=core.retries,
         deadlines=Deadlines(settings.tasks.timeout_s or _A_CENTURY_S),
         new_id=new_id,
@@ -96,18 +102,19 @@ def build_tasks(
         store=store,
         threads=threads,
         effects=core.effects,
+        access=access,
+        streams=streams,
         thread_bytes=settings.threads.max_bytes,
-        sessions=sessions,
         delegations=GatedDelegations(gate, store),
         refusals=GatedRefusals(gate),
     )
     cleanup = Cleanup(
-        RetentionStore(core_db),
+        RetentionStore(core_db, core.trail),
         metrics,
         every_s=settings.threads.cleanup_s,
         keep_tasks=timedelta(seconds=settings.tasks.retention_s),
     )
-    return TaskCore(service, agent, core, cleanup, models)
+    return TaskCore(service, agent, streams, core, cleanup, models)
 
 
 def served_agent(agent: kit.Agent | None, tools: GateTools) -> kit.Agent:

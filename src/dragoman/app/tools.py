@@ -26,6 +26,11 @@ class GateTools:
         """Whether there is such a tool."""
         return name in self._operations
 
+    def is_whole(self, name: str) -> bool:
+        """Whether there is such a tool, and it changes nothing, or all at once with its idempotency key."""
+        operation = self._operations.get(name)
+        return operation is not None and (not operation.writes or operation.atomic)
+
     def reads(self, name: str) -> bool:
         """Whether there is such a tool, and it changes nothing."""
         operation = self._operations.get(name)

@@ -14,7 +14,7 @@ from dragoman.infra.config import Settings
 from dragoman.infra.db import Database
 from dragoman.infra.edge import base_url
 from dragoman.infra.ids import new_id
-from dragoman.infra.outbound import Allowed, Guard
+from dragoman.infra.outbound import Clients, Upstream
 from dragoman.operations import Handlers
 from dragoman.services.workers import operations
 from dragoman.services.workers.operations_profile import SHOW_PROFILE
@@ -43,16 +43,19 @@ def build_workers(
     handlers: Handlers,
     db: Database,
     vault: Vault,
+    outgoing: Clients,
     own: Sequence[Worker],
     grpc_port: int | None,
 ) -> WorkersCore:
     """Build the registry and the profile of our own workers and those in the settings, and bind their operations."""
     built_in = [*own, *load_workers(settings.tasks.workers)]
-    store, guard = WorkerStore(db), Guard(Allowed.of(settings.outbound.allow), most_bytes=_LARGEST_ANSWER_BYTES)
+    store, clients = WorkerStore(db), outgoing.of_tenants(Upstream.WORKER, most_bytes=_LARGEST_ANSWER_BYTES)
     inputs = {capability.action: capability.input for worker in built_in for capability in worker.capabilities}
-    remote = RemoteWorkers(guard, vault, own_input=inputs.get)
+    remote = RemoteWorkers(clients, vault, own_input=inputs.get)
     registry = CapabilityRegistry(store, built_in, open_remote=remote.open)
-    service = WorkerService(store, registry, guard=guard, vault=vault, after_commit=db.after_commit, new_id=new_id)
+    service = WorkerService(
+        store, registry, guard=clients.guard, vault=vault, after_commit=db.after_commit, new_id=new_id
+    )
     permissions = CapabilityPermissions(store, registry, after_commit=db.after_commit)
     handlers.add(operations.REGISTER_WORKER, service.register, prepare=service.check_new)
     handlers.add(operations.LIST_WORKERS, service.list)

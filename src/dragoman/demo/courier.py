@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pydantic import Field
 
+from dragoman.blocking import Threads
 from dragoman.operations import Input
 from dragoman.services.workers.protocol import Assignment, Capability, Performed
 
@@ -27,6 +28,9 @@ class Courier:
 
     name = "courier"
 
+    def __init__(self) -> None:
+        self._threads = Threads("courier", 4, share=2)
+
     @property
     def capabilities(self) -> Sequence[Capability]:
         """One sensitive action."""
@@ -37,15 +41,15 @@ class Courier:
         given = assignment.input
         if not isinstance(given, Delivery):
             raise TypeError(f"a delivery was expected, not {type(given).__name__}")
-        book = Path(given.book)
+        book, tenant = Path(given.book), assignment.caller.tenant
 
         async def deliver(key: str) -> dict[str, Any]:
-            await asyncio.to_thread(_write, book, {"key": key, "to": given.to})
+            await self._threads.run(tenant, _write, book, {"key": key, "to": given.to})
             await asyncio.sleep(_RIDE_S)
             return {"delivered_to": given.to}
 
         async def find(key: str) -> dict[str, Any] | None:
-            lines = await asyncio.to_thread(read_book, book)
+            lines = await self._threads.run(tenant, read_book, book)
             return {"delivered_to": given.to} if any(line["key"] == key for line in lines) else None
 
         return Performed(await assignment.effects.once("deliver", {"to": given.to}, deliver, find=find))

@@ -50,13 +50,15 @@ class Section(BaseModel):
 
 
 class Limits(Section):
-    """Requests per minute; every limit of a request is checked at once."""
+    """Requests per minute, every limit of a request checked at once; and streams that are open in one process."""
 
-    ip_per_min: int = Field(100, ge=1, description="Unauthenticated requests from one address.")
+    ip_per_min: int = Field(100, ge=1, description="Unauthenticated requests from one address, or one /64 of IPv6.")
     user_per_min: int = Field(300, ge=1, description="One principal, over all its credentials.")
     tenant_per_min: int = Field(1000, ge=1, description="All principals of a tenant on the standard plan.")
     a2a_tenant_per_min: int = Field(100, ge=1, description="A2A work of a tenant on the standard plan.")
-    agent_per_min: int = Field(10, ge=1, description="One agent certificate on the agent gateway.")
+    agent_per_min: int = Field(
+        10, ge=1, description="One agent certificate on the agent gateway, a door of its own; no other door counts it."
+    )
     skill_per_min: CountByName = Field(
         default_factory=dict[str, int], description='Calls of one skill by one tenant, as JSON: {"memory": 600}.'
     )
@@ -70,6 +72,14 @@ class Limits(Section):
         gt=0,
         le=60,
         description="A Valkey that takes longer to answer counts as away: memory counts meanwhile.",
+    )
+    streams_per_caller: int = Field(100, ge=1, description="Streams that one principal has open in one process.")
+    streams_per_tenant: int = Field(1_000, ge=1, description="Streams that a tenant has open in one process.")
+    streams_per_process: int = Field(
+        10_000, ge=1, description="Open streams of one process; never more than half of the files that it may open."
+    )
+    stream_check_s: float = Field(
+        30, gt=0, le=30, description="How often at least the caller of an open stream is checked again."
     )
 
 
@@ -136,7 +146,9 @@ class Knowledge(Section):
     """Where the repositories of tenants are."""
 
     dir: HomePath | None = Field(
-        None, description="Git repositories, one a tenant; by default `knowledge` in the data directory."
+        None,
+        description="Cache of the tenants' git repositories, which are in PostgreSQL; by default `knowledge` in the "
+        "data directory.",
     )
     allow_file_remotes: bool = Field(
         default=False, description="Let tenants sync from paths of this machine, with the eyes of the server."
@@ -152,6 +164,17 @@ class Memory(Section):
     )
     auto_promote: bool = Field(
         default=False, description="Promote memories that have earned it by their use, not only when somebody asks."
+    )
+
+
+class Session(Section):
+    """What an agent is told when a conversation begins."""
+
+    max_characters: int = Field(
+        12_000,
+        ge=1_000,
+        le=200_000,
+        description="Characters of memories and constraints together, about four to a token.",
     )
 
 
@@ -184,7 +207,21 @@ class Settings(BaseModel):
     audience: str = Field("dragoman", description="The `aud` that tokens must have.")
     claims_tenant: str = Field("tenant", description="The claim that names the tenant (its slug or id).")
     claims_roles: str = Field("roles", description="The claim that lists the roles.")
+    claims_kind: str = Field(
+        "type", description="The claim of an external issuer that tells people, agents and services apart."
+    )
+    claims_people: Words = Field(
+        default_factory=lambda: ["user"], description="Its values that mean a person; `*` is any value."
+    )
     token_ttl_s: int = Field(86_400, ge=60, description="How long a token of the embedded issuer lives.")
+    token_max_age_s: int = Field(
+        2_592_000,
+        ge=60,
+        description="No token is accepted when it is older, whatever its `exp`; and revocations end then.",
+    )
+    idempotency_s: int = Field(
+        2_592_000, ge=60, description="How long an idempotency key of a write, and what it was answered, is kept."
+    )
     policy_dir: Directory | None = Field(None, description="Cedar policies that replace the built-in ones.")
     tls_cert: ReadableFile | None = Field(None, description="Server certificate chain, PEM.")
     tls_key: ReadableFile | None = Field(None, description="Its private key, PEM.")
@@ -211,6 +248,9 @@ class Settings(BaseModel):
     otlp_endpoint: HttpUrl | None = Field(
         None, description="OpenTelemetry collector (OTLP/HTTP); no traces when unset."
     )
+    metrics_token: SecretStr | None = Field(
+        None, description="Bearer token that `/metrics` asks for; anybody may read it when unset."
+    )
     llm: str | None = Field(None, pattern=r"^[\w-]+:\S+$", description="Model as provider:model; none when unset.")
     llm_router: str | None = Field(
         None, pattern=r"^[\w-]+:\S+$", description="Model that finds the skill for free text; by default the same."
@@ -233,6 +273,7 @@ class Settings(BaseModel):
     limits: Limits = Limits.model_construct()
     threads: Threads = Threads.model_construct()
     memory: Memory = Memory.model_construct()
+    session: Session = Session.model_construct()
     tasks: Tasks = Tasks.model_construct()
     outbound: Outbound = Outbound.model_construct()
     push: Push = Push.model_construct()
@@ -247,6 +288,10 @@ class Settings(BaseModel):
             raise ValueError("DRAGOMAN_TLS_CLIENT_CA needs DRAGOMAN_TLS_CERT and DRAGOMAN_TLS_KEY")
         if self.issuer and not self.jwks_url and not self.issuer.startswith(("http://", "https://")):
             raise ValueError("DRAGOMAN_ISSUER must be a URL, for its keys to be found, unless DRAGOMAN_JWKS_URL is set")
+        if self.jwks_url and not self.issuer:
+            raise ValueError("DRAGOMAN_JWKS_URL needs DRAGOMAN_ISSUER, the `iss` of its tokens: keys may serve several")
+        if self.token_ttl_s > self.token_max_age_s:
+            raise ValueError("DRAGOMAN_TOKEN_TTL_S must not exceed DRAGOMAN_TOKEN_MAX_AGE_S: such tokens end before")
         if not (self.is_loopback or self.tls_cert or self.behind_tls_proxy):
             raise ValueError(
                 f"DRAGOMAN_HOST={self.host} would serve plain HTTP to others: give DRAGOMAN_TLS_CERT and "

@@ -9,6 +9,7 @@ import rfc8785
 from dragoman.errors import InvalidInput
 
 _LARGEST = 2**53 - 1
+_LEAST_FRACTION, _LARGEST_FRACTION = 0.001, 1e15
 
 
 def digest_of(operation: str, given: Any) -> bytes:
@@ -38,7 +39,11 @@ def canonical(value: Any) -> bytes:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether sorted keys and no blanks are all it takes: no fractions, and no keys that sort otherwise in UTF-16."""
+    """Check whether sorted keys and no blanks are all it takes.
+
+    No key may sort otherwise in UTF-16, and a fraction must be one that both write without an exponent, by the fewest
+    digits that tell it apart.
+    """
     kind = type(value)
     if kind is str or kind is bool or value is None:
         return True
@@ -47,4 +52,7 @@ def _is_plain(value: object) -> bool:
         return all(type(key) is str and key.isascii() and _is_plain(item) for key, item in fields.items())
     if kind is list:
         return all(map(_is_plain, cast("list[object]", value)))
+    if kind is float:
+        fraction = cast("float", value)
+        return _LEAST_FRACTION <= abs(fraction) < _LARGEST_FRACTION and not fraction.is_integer()
     return kind is int and -_LARGEST <= cast("int", value) <= _LARGEST

@@ -36,10 +36,11 @@ class OpenAICompatible:
     A busy or broken server (429, 5xx, no connection, nonsense) is tried again `max_retries` times, with growing
     pauses or the one it asks for. A time-out is not: it has cost enough. It bounds a whole answer, and each wait of
     a stream. The key is never shown or logged.
+    `connect` makes the client of httpx, where it should not be an ordinary one.
     `native_schema=False` is for servers that do not know `response_format`; the schema then stands in the prompt.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - every option has a default
         self,
         base_url: str,
         model: str,
@@ -50,11 +51,13 @@ class OpenAICompatible:
         max_retries: int = 2,
         options: dict[str, Any] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        connect: "Callable[..., httpx.AsyncClient] | None" = None,
     ) -> None:
         self._base_url, self._model = base_url.rstrip("/"), model
         self._api_key = SecretStr(api_key or "")
         self._native_schema, self._timeout_s, self._max_retries = native_schema, timeout_s, max_retries
         self._options, self._sleep = dict(options or {}), sleep
+        self._connect = connect
         self._client: httpx.AsyncClient | None = None
 
     @property
@@ -161,8 +164,8 @@ class OpenAICompatible:
         if self._client is None:
             key = self._api_key.get_secret_value()
             headers = {"Authorization": f"Bearer {key}"} if key else {}
-            made: httpx.AsyncClient = _httpx().AsyncClient(headers=headers, timeout=self._timeout_s)
-            self._client = made
+            connect: Callable[..., httpx.AsyncClient] = self._connect or _httpx().AsyncClient
+            self._client = connect(headers=headers, timeout=self._timeout_s)
         return self._client
 
     def _failure(self, status: int, headers: "httpx.Headers", answer: bytes) -> Exception:

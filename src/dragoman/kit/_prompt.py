@@ -68,7 +68,7 @@ class Prompt(Offering):
             raise InvalidInput(error.errors) from None
         if self._signature.context_parameter:
             filled[self._signature.context_parameter] = caller
-        return Thread.of(await run_function(self._function, filled))
+        return Thread.of(await run_function(self._function, filled, tenant=caller.tenant if caller else None))
 
     def __repr__(self) -> str:
         return f"Prompt({self.name!r})"

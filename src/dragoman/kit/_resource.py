@@ -86,7 +86,7 @@ class Resource(Offering):
             raise ResourceNotFound(uri) from None
         if self._signature.context_parameter:
             filled[self._signature.context_parameter] = caller
-        given = await run_function(self._function, filled)
+        given = await run_function(self._function, filled, tenant=caller.tenant if caller else None)
         return Reading(uri, self.mime, given if isinstance(given, str | bytes) else json.dumps(to_json(given)))
 
     def __repr__(self) -> str:

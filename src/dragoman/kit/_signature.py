@@ -3,16 +3,21 @@
 import asyncio
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Final, get_type_hints
+from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
+from dragoman.blocking import Threads
 from dragoman.errors import FieldError
 from dragoman.kit._validation import field_errors
 
 _CLOSED = ConfigDict(extra="forbid")
+_MOST_THREADS: Final = 32
+_MOST_FOR_A_TENANT: Final = 8
+_THREADS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, Threads]] = WeakKeyDictionary()
 
 
 class BadArguments(Exception):
@@ -79,11 +84,17 @@ def read_signature(function: Callable[..., Any], context_type: type, *, bound: b
     return Signature(create_model(function.__name__, __config__=_CLOSED, **fields), names, context_parameter)
 
 
-async def run_function(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+async def run_function(function: Callable[..., Any], arguments: dict[str, Any], *, tenant: Hashable) -> Any:
     """What the function gives; one that is not `async` runs in a thread, for nobody knows how long it takes."""
     if inspect.iscoroutinefunction(function):
         return await function(**arguments)
-    return await asyncio.to_thread(function, **arguments)
+    return await _threads_of(asyncio.get_running_loop()).run(tenant, function, **arguments)
+
+
+def _threads_of(loop: asyncio.AbstractEventLoop) -> Threads:
+    if (threads := _THREADS.get(loop)) is None:
+        threads = _THREADS[loop] = Threads("tools", _MOST_THREADS, share=_MOST_FOR_A_TENANT)
+    return threads
 
 
 def _check(parameter: inspect.Parameter, hint: object, where: str) -> None:

@@ -184,7 +184,7 @@ class FunctionTool(Tool):
         filled = self._signature.read(arguments)
         if self._signature.context_parameter:
             filled[self._signature.context_parameter] = ctx
-        given = await run_function(self._function, filled)
+        given = await run_function(self._function, filled, tenant=ctx.caller.tenant if ctx.caller else None)
         return given if isinstance(given, ToolResult) else ToolResult.success(given)
 
 

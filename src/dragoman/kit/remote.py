@@ -17,20 +17,21 @@ from dragoman.kit._tool import Tool, ToolContext, ToolResult
 
 _CARD: Final = "/.well-known/agent-card.json"
 _SEND: Final = "/tasks/send"
+_CONTEXT: Final = "/api/memories/context"
+_LONGEST_ABOUT: Final = 4_096
 _LONGEST_KEPT: Final = 4_000
 
 
 class PythonAdapter:
-    """An `EcosystemAdapter` that speaks to a running server with a bearer token. Close it, or use it in `async with`.
+    """An `EcosystemAdapter` that speaks to a running server with a bearer token.
 
-    With `remember`, what is said and what tools gave is kept in the memory of the session.
+    Close it, or use it in `async with`.
     """
 
-    def __init__(self, url: str, token: str, *, remember: bool = False, timeout_s: float = 30.0) -> None:
+    def __init__(self, url: str, token: str, *, timeout_s: float = 30.0) -> None:
         self._http = httpx.AsyncClient(
             base_url=url, headers={"authorization": f"Bearer {token}"}, timeout=timeout_s, trust_env=False
         )
-        self._remember = remember
 
     async def __aenter__(self) -> Self:
         return self
@@ -49,28 +50,22 @@ class PythonAdapter:
         return await self._tools("knowledge")
 
     async def get_session_context(self, session: Session) -> SessionContext:
-        """What the server thinks that matters for this caller and this beginning."""
-        task = await self._send({"type": "text", "text": session.about or "which policies are in force?"})
-        metadata: Any = task.get("metadata") or {}
-        given = cast("dict[str, Any]", metadata.get("session_context") or {})
-        return SessionContext(memories=given.get("memories", []), constraints=given.get("constraints", []))
+        """What the server thinks that matters for this caller and this beginning; asking writes nothing."""
+        ids = {"session_id": session.id, **session.ids} if session.id else dict(session.ids)
+        asked: dict[str, Any] = {"about": session.about[:_LONGEST_ABOUT], "ids": ids}
+        if session.max_characters is not None:
+            asked["max_characters"] = session.max_characters
+        told = (await self._json("POST", _CONTEXT, asked))["data"]
+        return SessionContext(told["memories"], told["constraints"], told["omitted"], told["unavailable"])
 
-    async def on_session_start(self, session: Session) -> SessionContext:
-        """A conversation begins."""
-        return await self.get_session_context(session)
-
-    async def on_message(self, session: Session, role: str, text: str) -> None:
-        """Keep what was said, where that is wanted."""
-        if self._remember and text.strip():
+    async def remember_message(self, session: Session, role: str, text: str) -> None:
+        """Keep what was said in the memory of the session."""
+        if text.strip():
             await self._keep(session, f"{role}: {text}", "conversation")
 
-    async def on_tool_use(self, session: Session, tool: str, arguments: dict[str, Any], output: Any) -> None:
-        """Keep what a tool gave, where that is wanted."""
-        if self._remember:
-            await self._keep(session, f"{tool}({arguments}) gave {output}", "tool_result")
-
-    async def on_session_end(self, session: Session) -> None:
-        """Nothing is held back that would have to be written now."""
+    async def remember_tool_use(self, session: Session, tool: str, arguments: dict[str, Any], output: Any) -> None:
+        """Keep what a tool was asked and gave in the memory of the session."""
+        await self._keep(session, f"{tool}({arguments}) gave {output}", "tool_result")
 
     async def call(self, name: str, arguments: dict[str, Any]) -> ToolResult:
         """Use a tool of the server."""

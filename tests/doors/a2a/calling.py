@@ -1,6 +1,7 @@
 """A2A as a client speaks it, with a close look at every answer."""
 
 import json
+import re
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -30,6 +31,11 @@ def brief(environment: dict[str, str]) -> Generator[Server]:
         with patch.object(Settings, "longest_wait_s", 0.3):
             running = stack.enter_context(InProcess(environment))
         yield running
+
+
+def unnumbered(answer: Any) -> str:
+    """Return an answer as text without the number of its request, which differs from answer to answer."""
+    return re.sub(r"(requestId['\"]: ['\"])[0-9a-f-]{36}", r"\1<request>", str(answer))
 
 
 def text(said: str, **fields: Any) -> dict[str, Any]:

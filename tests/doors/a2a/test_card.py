@@ -5,6 +5,7 @@ import pytest
 from dragoman.addresses import BINDINGS
 from tests.doors.a2a.calling import A2A, text
 from tests.doors.a2a.schema import MISSING, check, found
+from tests.doors.a2a.schema_of_types import check_by_types
 from tests.harness import Server, wait_for
 
 PATH = "/.well-known/agent-card.json"
@@ -118,6 +119,18 @@ def test_an_extension_of_ours_is_named_in_the_answer_and_no_other(a2a: A2A) -> N
     response = a2a.post({"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {}}, **asked)
 
     assert response.headers["a2a-extensions"] == "urn:dragoman:a2a:tools:1"
+
+
+@pytest.mark.req("MKS-CARD-2")
+@pytest.mark.parametrize("lacking", ["name", "supportedInterfaces", "skills", "capabilities"])
+def test_the_card_is_as_the_protocols_definition_has_it(served: Server, lacking: str) -> None:
+    """In every clone: by the types that the SDK has of the definition."""
+    card = _card(served)
+
+    check_by_types("AgentCard", card)
+    for wrong in ({**card, "url": "gone since 1.0"}, {name: card[name] for name in card if name != lacking}):
+        with pytest.raises(AssertionError):
+            check_by_types("AgentCard", wrong)
 
 
 @pytest.mark.req("MKS-CARD-2")

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.infra.config import load_settings
 from tests.backstage import metrics, sql
 from tests.doors.a2a.calling import A2A, CONFORMANCE, state, text, tool
 from tests.harness import InProcess, Server, wait_for
@@ -46,6 +47,12 @@ def test_conversation_context_has_an_end_and_the_clean_up_job_empties_it_and_cou
     assert after["dragoman_cleanup_seconds_count"] > 0
     assert after["dragoman_cleanup_last_run_timestamp_seconds"] > 0
     assert any(line["message"] == "cleanup.done" and line["contexts"] == 1 for line in cleaning.log_lines())
+
+
+@pytest.mark.req("RAD-H5-2")
+def test_the_clean_up_runs_every_five_minutes_unless_configured_otherwise() -> None:
+    """That the job keeps to its setting, the servers of these tests show, which clean up every second."""
+    assert load_settings({}).threads.cleanup_s == 300
 
 
 def test_a_conversation_that_is_long_gone_is_forgotten(cleaning: Server) -> None:

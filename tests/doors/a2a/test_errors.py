@@ -2,6 +2,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator
+from enum import EnumType
 from typing import Any
 
 import pytest
@@ -54,11 +55,14 @@ def _made(error: type[DragomanError]) -> DragomanError:
         if one.kind in (one.KEYWORD_ONLY,) and one.default is one.empty
     }
     placed = [
-        State.FAILED if one.annotation is State else GIVEN.get(one.name, "x")
-        for one in list(wanted)[1:]
-        if one.kind is one.POSITIONAL_OR_KEYWORD and one.default is one.empty
+        _given(one) for one in list(wanted)[1:] if one.kind is one.POSITIONAL_OR_KEYWORD and one.default is one.empty
     ]
     return error(*placed, **named)
+
+
+def _given(parameter: inspect.Parameter) -> Any:
+    kind = parameter.annotation
+    return next(iter(kind)) if isinstance(kind, EnumType) else GIVEN.get(parameter.name, "x")
 
 
 @pytest.mark.req("RAD-H2-1")

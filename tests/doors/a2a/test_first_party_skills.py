@@ -5,16 +5,12 @@ from typing import Any
 import pytest
 
 from dragoman import kit
-from dragoman.doors.a2a.negotiation import SESSION_EXTENSION
-from dragoman.kit.remote import PythonAdapter
-from tests.backstage import metrics
 from tests.doors.a2a.calling import A2A, text, tool
 from tests.doors.a2a.test_governance import NO_PICKLE, enact
 from tests.doors.a2a.tool_calls import by_message
 from tests.doors.rest.calling import new_tenant
-from tests.harness import Server
+from tests.harness import DRAGOMAN, Process, Server
 
-ACTIVE = {"A2A-Extensions": SESSION_EXTENSION}
 FACTS = ("The demo is on Friday at noon", "The demo room is on the second floor")
 
 
@@ -82,87 +78,6 @@ def test_plain_words_are_remembered_and_recalled_without_a_model(agent: A2A) -> 
     assert "Ada takes her tea without milk" in words(recalled)
 
 
-@pytest.mark.req("A2A-ECO-2")
-def test_the_first_task_of_a_conversation_carries_what_matters(agent: A2A) -> None:
-    remember(agent, *FACTS)
-    enact(by_message(agent), "no-pickle", NO_PICKLE, severity="block")
-
-    first = agent.send(text("What do you remember about the demo?"), **ACTIVE)
-    second = agent.send(text("What do you remember about the demo?", contextId=first["contextId"]), **ACTIVE)
-
-    given = first["metadata"]["session_context"]
-    assert {one["content"] for one in given["memories"]} == set(FACTS)
-    assert [(one["policy_id"], one["severity"]) for one in given["constraints"]] == [("no-pickle", "block")]
-    assert "session_context" not in second.get("metadata", {})
-
-
-@pytest.mark.req("A2A-ECO-2")
-def test_the_session_context_is_declared_and_is_for_clients_that_activate_it(agent: A2A) -> None:
-    remember(agent, *FACTS)
-    declared = agent.http.get("/.well-known/agent-card.json").json()["capabilities"]["extensions"]
-
-    without = agent.send(text("What do you remember about the demo?"))
-    on_plain_paths = agent.http.post("/tasks/send", json=_say("What do you remember about the demo?")).json()
-
-    assert SESSION_EXTENSION in [one["uri"] for one in declared]
-    assert "session_context" not in without.get("metadata", {})
-    assert {one["content"] for one in on_plain_paths["metadata"]["session_context"]["memories"]} == set(FACTS)
-
-
-@pytest.mark.req("A2A-ECO-2")
-def test_a_direct_tool_call_carries_no_session_context(agent: A2A) -> None:
-    remember(agent, *FACTS)
-    part = {"type": "data", "data": {"tool": "memory_list", "arguments": {}}}
-
-    called = agent.send(tool("memory_list"), **ACTIVE)
-    on_plain_paths = agent.http.post("/tasks/send", json={"message": {"role": "user", "parts": [part]}}).json()
-
-    assert "session_context" not in called.get("metadata", {})
-    assert "session_context" not in on_plain_paths["metadata"]
-
-
-def test_what_a_session_begins_with_goes_through_the_gate_and_is_measured(agent: A2A, served_plain: Server) -> None:
-    def measured() -> float:
-        counted = 'dragoman_operations_total{operation="governance.policies"'
-        return sum(value for sample, value in metrics(served_plain).items() if sample.startswith(counted))
-
-    before = measured()
-    agent.send(text("What do you remember about the demo?"), **ACTIVE)
-
-    assert measured() > before
-
-
-@pytest.mark.req("MKS-TEN-2")
-def test_what_a_conversation_begins_with_is_its_own_tenants(agent: A2A, served_plain: Server) -> None:
-    remember(agent, *FACTS)
-    stranger = A2A(served_plain, tenant=new_tenant(served_plain)["slug"])
-
-    task = stranger.send(text("What do you remember about the demo?"), **ACTIVE)
-
-    assert task["metadata"]["session_context"] == {"memories": [], "constraints": []}
-
-
-@pytest.mark.req("A2A-ECO-1")
-async def test_a_python_framework_gets_callables_with_schemas_and_the_session_context(served_plain: Server) -> None:
-    slug = new_tenant(served_plain)["slug"]
-    session = kit.Session("s-1", about="What do you remember about tea?")
-    adapter: kit.EcosystemAdapter
-    async with PythonAdapter(served_plain.url, served_plain.token(tenant=slug), remember=True) as adapter:
-        memory = {one.name: one for one in await adapter.get_memory_tools()}
-        knowledge = {one.name: one for one in await adapter.get_knowledge_tools()}
-
-        added = await memory["memory_add"].call({"content": "Ada takes her tea without milk"})
-        refused = await memory["memory_add"].call({"content": ""})
-        asked = await knowledge["knowledge_query"].call({"query": "tea"})
-        await adapter.on_message(session, "user", "tea, please")
-        context = await adapter.on_session_start(session)
-
-    assert memory["memory_add"].input_schema["required"] == ["content"]
-    assert (added.is_error, refused.code, asked.is_error) == (False, "INVALID_PARAMS", False)
-    assert "Ada takes her tea without milk" in [one["content"] for one in context.memories]
-    assert "Ada takes her tea without milk" in context.as_prompt()
-
-
 def test_a_tool_that_asks_is_told_to_a_model_as_a_question() -> None:
     question = kit.InputRequired("Which one?", kit.SkillSlot("which"))
 
@@ -171,7 +86,30 @@ def test_a_tool_that_asks_is_told_to_a_model_as_a_question() -> None:
     assert (result.output, result.is_error, result.question) == ("Which one?", False, question)
 
 
-@pytest.mark.req("A2A-RT-1", "A2A-OBS-1")
+class AgentA2a(Process):
+    """The server under the name that the seeds have for it."""
+
+    program = DRAGOMAN.with_name("agent-a2a")
+
+
+@pytest.mark.req("A2A-RT-1")
+def test_agent_a2a_starts_memory_knowledge_and_governance_and_serves_their_tools() -> None:
+    with AgentA2a() as server:
+        call = by_message(A2A(server))
+        added = call("memory_add", content=FACTS[0])
+        enact(call, "no-pickle", NO_PICKLE, severity="block")
+        shown = call("knowledge_show", id="no-pickle", include_history=True)
+        verdict = call("governance_validate", context={"imports": ["pickle"]}, target_layer="project")
+        with server.client() as anybody:
+            health = anybody.get("/health").json()
+
+    assert added["success"] is True
+    assert (shown["status"], len(shown["history"]) > 0) == ("accepted", True)
+    assert [one["policy_id"] for one in verdict["violations"]] == ["no-pickle"]
+    assert {health["dependencies"][name]["status"] for name in ("postgresql", "memory", "git")} == {"up"}
+
+
+@pytest.mark.req("A2A-OBS-1")
 def test_the_server_starts_memory_knowledge_and_governance_and_serves_them_as_skills(served_plain: Server) -> None:
     with served_plain.client() as anybody:
         card = anybody.get("/.well-known/agent-card.json").json()

@@ -5,7 +5,7 @@ import httpx
 import orjson
 import pytest
 
-from tests.doors.a2a.calling import A2A, ERROR_INFO, SECRETS, busy, sse, state, text, tool
+from tests.doors.a2a.calling import A2A, ERROR_INFO, SECRETS, busy, sse, state, text, tool, unnumbered
 from tests.doors.a2a.schema import check
 
 BASE = "/a2a/rest"
@@ -91,7 +91,6 @@ def test_the_extended_card(a2a: A2A) -> None:
         ("GET", f"tasks/{NOBODY}", 404, "TASK_NOT_FOUND"),
         ("GET", "tasks/nobody", 404, "TASK_NOT_FOUND"),
         ("GET", "tasks/a%2Fb", 404, "TASK_NOT_FOUND"),
-        ("GET", "tasks/%00", 400, "INVALID_PARAMS"),
         ("POST", f"tasks/{NOBODY}:cancel", 404, "TASK_NOT_FOUND"),
         ("GET", f"tasks/{NOBODY}:subscribe", 404, "TASK_NOT_FOUND"),
         ("GET", "tasks?pageSize=0", 400, "INVALID_PARAMS"),
@@ -117,7 +116,7 @@ def test_another_tenants_task_looks_like_none(a2a: A2A, rival: A2A) -> None:
     def seen(verb: str, path: str) -> set[str]:
         answers = [rival.http.request(verb, f"{BASE}/tasks/{ref}{path}") for ref in (task["id"], NOBODY)]
         return {
-            f"{answer.status_code} {answer.text.replace(ref, '<id>')}"
+            f"{answer.status_code} {unnumbered(answer.json()).replace(ref, '<id>')}"
             for answer, ref in zip(answers, (task["id"], NOBODY), strict=True)
         }
 

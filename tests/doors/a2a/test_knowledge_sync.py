@@ -126,7 +126,7 @@ def test_an_address_that_must_not_be_reached_is_refused(reading: Server, tenant:
 
 
 @pytest.mark.parametrize("remote", ["https://127.0.0.2:9/x.git", "ssh://git@127.0.0.2:9/x.git", "git@127.0.0.2:x.git"])
-def test_a_host_that_does_not_answer_is_named_with_the_reason(reading: Server, tenant: str, remote: str) -> None:
+def test_a_host_that_cannot_be_synced_from_is_named(reading: Server, tenant: str, remote: str) -> None:
     error = by_message(A2A(reading, tenant=tenant))("knowledge_sync", remote=remote)["error"]
 
     assert error["code"] == "REMOTE_UNAVAILABLE"

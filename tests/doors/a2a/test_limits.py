@@ -2,6 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from dragoman.infra.config import load_settings
 from tests.backstage import metrics
 from tests.doors.a2a.calling import A2A, CONFORMANCE, state, text, tool
 from tests.doors.rest.calling import new_tenant
@@ -13,8 +14,9 @@ CALL = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": text("hell
 
 @pytest.fixture(scope="module")
 def strict() -> Iterator[Server]:
-    """Five messages a minute and tenant."""
-    with InProcess(CONFORMANCE | {"DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "5"}) as running:
+    """Five messages a minute and tenant, two calls of the skill audit."""
+    limits = {"DRAGOMAN_LIMITS__A2A_TENANT_PER_MIN": "5", "DRAGOMAN_LIMITS__SKILL_PER_MIN": '{"audit": 2}'}
+    with InProcess(CONFORMANCE | limits) as running:
         yield running
 
 
@@ -33,7 +35,7 @@ def test_nobody_gets_in_without_credentials(served: Server, token: str | None) -
         assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
-@pytest.mark.req("RAD-H3-1", "RAD-H3-2")
+@pytest.mark.req("RAD-H3-1")
 @in_one_minute
 def test_a_tenants_messages_are_limited_and_those_of_others_are_not(strict: Server) -> None:
     tenant = new_tenant(strict, plan="standard")["slug"]
@@ -52,6 +54,34 @@ def test_a_tenants_messages_are_limited_and_those_of_others_are_not(strict: Serv
     assert caller.post({**CALL, "params": at_once}).status_code == 429
     assert caller.call("ListTasks", {})["totalSize"] == 5
     assert state(A2A(strict, tenant=new_tenant(strict)["slug"]).send(text("hello"))) == "COMPLETED"
+
+
+@pytest.mark.req("RAD-H3-2")
+@pytest.mark.parametrize(("plan", "messages"), [("free", 2), ("standard", 5), ("enterprise", 50)])
+@in_one_minute
+def test_the_plan_of_a_tenant_sets_how_many_messages_it_has(strict: Server, plan: str, messages: int) -> None:
+    caller = A2A(strict, tenant=new_tenant(strict, plan=plan)["slug"])
+
+    answers = [caller.post(CALL).status_code for _ in range(messages + 1)]
+
+    assert answers == [200] * messages + [429]
+
+
+@pytest.mark.req("RAD-H3-2")
+@in_one_minute
+def test_a_skill_has_a_limit_of_its_own_beside_that_of_messages(strict: Server) -> None:
+    caller = A2A(strict, tenant=new_tenant(strict, plan="enterprise")["slug"])
+    call = {**CALL, "params": tool("audit_list")}
+
+    answers = [caller.post(call).status_code for _ in range(3)]
+
+    assert answers == [200, 200, 429]
+    assert state(caller.send(tool("identity_show"))) == "COMPLETED"
+
+
+@pytest.mark.req("RAD-H3-2")
+def test_a_tenant_has_a_hundred_messages_a_minute_unless_configured_otherwise() -> None:
+    assert load_settings({}).limits.a2a_tenant_per_min == 100
 
 
 def test_looking_is_not_counted_as_work(strict: Server) -> None:

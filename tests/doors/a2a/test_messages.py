@@ -185,9 +185,18 @@ def test_a_context_that_the_client_names_is_kept(a2a: A2A) -> None:
 
 @pytest.mark.req("RAD-H5-3")
 def test_a_conversation_cannot_grow_without_end(a2a: A2A) -> None:
-    error = a2a.error("SendMessage", text("x" * 1_100_000))
+    """Each message is far below the megabyte that all of them may have together."""
+    accepted = 0
+    while "result" in (answer := a2a.answer("SendMessage", text("x" * 200_000, contextId="growing"))):
+        accepted += 1
+        assert accepted < 6
+    at_once = a2a.error("SendMessage", text("x" * 1_100_000))
 
-    assert (error["code"], error["data"][0]["reason"]) == (-32602, "STATE_TOO_LARGE")
+    assert accepted > 1
+    for one in (answer["error"], at_once):
+        assert (one["code"], one["data"][0]["reason"]) == (-32602, "STATE_TOO_LARGE")
+    assert a2a.call("ListTasks", {"contextId": "growing"})["totalSize"] == accepted
+    assert state(a2a.send(text("x" * 200_000, contextId="another"))) == "COMPLETED"
 
 
 def test_a_media_type_that_nobody_reads_is_refused(a2a: A2A) -> None:

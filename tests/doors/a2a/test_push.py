@@ -1,5 +1,6 @@
 """Push notifications, to a receiver with a real socket."""
 
+import json
 import signal
 import threading
 from typing import Any
@@ -8,12 +9,13 @@ import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from tests.backstage import metrics, sql
-from tests.doors.a2a.calling import A2A, CONFORMANCE, state, text
+from tests.doors.a2a.calling import A2A, CONFORMANCE, state, text, tool, unnumbered
 from tests.doors.a2a.older_schema import check as check_older
 from tests.doors.a2a.receiver import Receiver, Reply
 from tests.doors.a2a.schema import check
 from tests.doors.rest.calling import new_tenant
 from tests.harness import InProcess, Process, Server, data_dir, wait_for
+from tests.tenants import done, invite
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
 
@@ -133,7 +135,7 @@ def test_another_tenants_task_looks_like_a_missing_one(a2a: A2A, rival: A2A) -> 
         foreign = rival.error(method, {"taskId": task["id"], **fields})
         missing = rival.error(method, {"taskId": NOBODY, **fields})
         assert foreign["code"] == -32001
-        assert str(foreign).replace(task["id"], NOBODY) == str(missing)
+        assert unnumbered(foreign).replace(task["id"], NOBODY) == unnumbered(missing)
     assert len(a2a.call("ListTaskPushNotificationConfigs", {"taskId": task["id"]})["configs"]) == 1
 
 
@@ -310,3 +312,66 @@ def test_what_a_killed_process_had_not_delivered_is_delivered_by_the_next() -> N
     assert [one.state for one in before] == ["SUBMITTED", "WORKING"]
     assert [one.state for one in after] == ["WORKING", "", "COMPLETED"]
     assert after[0].headers["webhook-id"] == before[1].headers["webhook-id"]
+
+
+CONFIGS = {
+    "CreateTaskPushNotificationConfig": {"url": "https://example.com/hook"},
+    "GetTaskPushNotificationConfig": {"id": "hook"},
+    "ListTaskPushNotificationConfigs": {},
+    "DeleteTaskPushNotificationConfig": {"id": "hook"},
+}
+
+
+@pytest.mark.parametrize("method", CONFIGS)
+def test_the_configurations_of_anothers_task_are_as_those_of_a_missing_one(served: Server, method: str) -> None:
+    owner, other = A2A(served, user="olive", role="agent"), A2A(served, user="mallory", role="agent")
+    with Receiver() as receiver:
+        task = owner.send(text("tck-input-required", configuration=told_to(receiver, id="hook")))
+
+        refused, missing = (other.error(method, {"taskId": ref, **CONFIGS[method]}) for ref in (task["id"], NOBODY))
+        kept = owner.call("ListTaskPushNotificationConfigs", {"taskId": task["id"]})["configs"]
+
+    assert unnumbered(refused).replace(task["id"], NOBODY) == unnumbered(missing)
+    assert [config["id"] for config in kept] == ["hook"]
+
+
+def test_a_configuration_needs_its_permission_whatever_the_message_names(served: Server) -> None:
+    viewer = A2A(served, user="vera", role="viewer")
+    with Receiver() as receiver:
+        message = tool("identity_show", configuration=told_to(receiver))
+        refused = viewer.post({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": message})
+
+    assert (refused.status_code, refused.json()["details"]) == (403, {"permission": "write:tasks"})
+
+
+def test_configurations_leave_audit_records(served: Server, a2a: A2A) -> None:
+    with Receiver() as receiver:
+        task = a2a.send(text("tck-input-required", configuration=told_to(receiver, id="sent")))
+        hook = {"taskId": task["id"], "id": "made", "url": receiver.url}
+        a2a.call("CreateTaskPushNotificationConfig", hook)
+        a2a.call("DeleteTaskPushNotificationConfig", {"taskId": task["id"], "id": "made"})
+
+    rows = sql(served, "SELECT body FROM audit_records WHERE operation LIKE 'push.%' ORDER BY id")
+    records = [record for row in rows if (record := json.loads(row["body"])).get("resource") == task["id"]]
+    assert [(record["operation"], record["details"]["config"], record["subject"]) for record in records] == [
+        ("push.create", "sent", "admin"),
+        ("push.create", "made", "admin"),
+        ("push.delete", "made", "admin"),
+    ]
+
+
+def test_nothing_is_delivered_for_a_caller_who_was_disabled(served: Server) -> None:
+    slug = new_tenant(served)["slug"]
+    eve = A2A(served, tenant=slug, user="eve", role="agent")
+    with Receiver() as receiver, served.client(served.token(tenant=slug)) as admin:
+        user = invite(admin, "eve", "agent")
+        task = eve.send(text("tck-input-required", configuration=told_to(receiver, id="hook")))
+        receiver.until("INPUT_REQUIRED")
+        done(admin.post(f"/api/users/{user['id']}/disable"))
+        rita = A2A(served, tenant=slug, user="rita", role="org_admin")
+        rita.call("CancelTask", {"id": task["id"]})
+
+        given_up = "SELECT reason FROM push_configs WHERE task_id = $1::uuid AND state = 'failed'"
+        [row] = wait_for(lambda: sql(served, given_up, task["id"]), "the end of it")
+
+    assert row["reason"] == "the credentials that asked for it are no longer valid"

@@ -4,6 +4,7 @@ import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from tests.tenants import beside
 AT_ONCE = {"returnImmediately": True}
 
 
-@pytest.mark.req("A2A-THR-1", "A2A-THR-2", "RAD-C2-1", "RAD-C2-2")
+@pytest.mark.req("A2A-THR-2", "RAD-C2-1", "RAD-C2-2")
 def test_a_conversation_goes_on_after_a_restart() -> None:
     home = data_dir()
     first = Process(CONFORMANCE, at=home).start()
@@ -36,18 +37,36 @@ def test_a_conversation_goes_on_after_a_restart() -> None:
 
 
 @pytest.mark.req("RAD-C2-3")
-def test_a_conversation_that_was_idle_for_too_long_is_refused() -> None:
-    with InProcess(CONFORMANCE | {"DRAGOMAN_THREADS__TTL_S": "1", "DRAGOMAN_THREADS__CONTEXT_TTL_S": "1"}) as server:
-        caller = A2A(server)
-        task = caller.send(text("tck-multi-turn"))
-        sql(server, "UPDATE threads SET expires_at = now() - interval '1 s' WHERE thread_id = $1", task["contextId"])
+def test_a_conversation_that_was_idle_for_a_day_is_refused_and_one_that_was_not_goes_on(served: Server) -> None:
+    """Time passes by moving the thread into the past, with all its times."""
 
-        errors = [
-            caller.error("SendMessage", text("done", taskId=task["id"])),
-            caller.error("SendMessage", text("hello", contextId=task["contextId"])),
-        ]
+    def pass_time(task: dict[str, Any], span: str) -> None:
+        sql(
+            served,
+            "UPDATE threads SET created_at = created_at - $2::interval, updated_at = updated_at - $2::interval, "
+            "expires_at = expires_at - $2::interval WHERE thread_id = $1".replace("$2", f"'{span}'"),
+            task["contextId"],
+        )
+
+    caller = A2A(served)
+    idle, used = (caller.send(text("tck-multi-turn")) for _ in range(2))
+    for task in (idle, used):
+        pass_time(task, "23 hours")
+    caller.send(text("done", taskId=used["id"]))
+    for task in (idle, used):
+        pass_time(task, "2 hours")
+
+    errors = [
+        caller.error("SendMessage", text("done", taskId=idle["id"])),
+        caller.error("SendMessage", text("hello", contextId=idle["contextId"])),
+    ]
+    goes_on = caller.send(text("hello", contextId=used["contextId"]))
 
     assert {error["data"][0]["metadata"]["code"] for error in errors} == {"THREAD_EXPIRED"}
+    assert goes_on["contextId"] == used["contextId"]
+    expired = "SELECT thread_id FROM threads WHERE expires_at < now() AND thread_id = ANY($1::text[])"
+    [marked] = sql(served, expired, [idle["contextId"], used["contextId"]])
+    assert marked["thread_id"] == idle["contextId"]
 
 
 def test_a_task_of_a_killed_process_is_taken_over(served: Server, tmp_path: Path) -> None:

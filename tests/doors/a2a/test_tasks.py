@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from tests.doors.a2a.calling import A2A, SECRETS, error_of, params, state, text, tool
+from tests.doors.a2a.calling import A2A, SECRETS, error_of, params, state, text, tool, unnumbered
 from tests.doors.rest.calling import new_tenant
 from tests.harness import Server
 
@@ -52,7 +52,7 @@ def test_another_tenants_task_looks_like_none_on_every_method(a2a: A2A, rival: A
         def plain(ref: str, given: Any) -> str:
             error = rival.error(method, given)
             assert error["code"] == -32001
-            return str(error).replace(ref, "<id>")
+            return unnumbered(error).replace(ref, "<id>")
 
         return [plain(task["id"], _with_id(params, task["id"])), plain(NOBODY, _with_id(params, NOBODY))]
 

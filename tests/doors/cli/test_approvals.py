@@ -9,8 +9,8 @@ from tests.harness import Server
 ENVELOPE = {
     "envelope_version": "1",
     "actor": {"id": "bot-7", "type": "agent"},
-    "action": "signature.send",
-    "resource": {"type": "document", "id": "nda-1", "version": "3"},
+    "action": "signature.witness",
+    "resource": {"type": "deed", "id": "nda-1", "version": "3"},
     "matter": {"id": "matter-7"},
     "idempotency_key": "k-1",
     "request": {},
@@ -33,10 +33,11 @@ def test_who_must_approve_what_is_seen_and_said_in_the_shell(server: Server, tmp
         "approval", "approve", approval["approval_id"], "--digest", approval["digest"][:12], "--json", environment=bob
     )
 
-    assert approval["parties"] == ["ann", "bot-7"]
+    assert (approval["parties"], approval["claims"]) == (["ann"], ["bot-7"])
     assert approval["approval_id"] in waiting.stdout
-    assert "PENDING  signature.send  document nda-1@3  in matter-7" in shown.stdout
-    assert "0 of 1 approvals, by people in the role operator or org_admin, not by ann or bot-7" in shown.stdout
+    assert "PENDING  signature.witness  deed nda-1@3  in matter-7" in shown.stdout
+    assert "0 of 1 approvals, by people in the role operator or org_admin, not by ann" in shown.stdout
+    assert "bot-7 (a claim: nobody has checked it)" in shown.stdout
     assert approval["digest"][:12] in shown.stdout
     assert "contracts-approval@1" in shown.stdout
     assert "\x1b" not in shown.stdout
@@ -59,7 +60,7 @@ def test_denying_says_no_with_a_reason(server: Server) -> None:
     tenant = add_tenant(server)
     ann, bob = ({"DRAGOMAN_TOKEN": server.token(role="operator", tenant=tenant, user=name)} for name in ("ann", "bob"))
     asked = server.cli(
-        "approval", "request", "--action", "signature.send", "--resource", '{"type": "document", "id": "nda-1"}',
+        "approval", "request", "--action", "signature.witness", "--resource", '{"type": "deed", "id": "nda-1"}',
         "--matter-id", "m-1", "--json", environment=ann,
     )  # fmt: skip
 
@@ -67,6 +68,6 @@ def test_denying_says_no_with_a_reason(server: Server) -> None:
         "approval", "deny", json.loads(asked.stdout)["approval_id"], "--reason", "wrong party", environment=bob
     )
 
-    assert "DENIED  signature.send" in denied.stdout
+    assert "DENIED  signature.witness" in denied.stdout
     assert "no   bob (operator)" in denied.stdout
     assert "wrong party" in denied.stdout

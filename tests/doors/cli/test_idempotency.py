@@ -3,12 +3,9 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.doors.cli.terminal import Terminal, Typed
 
 
-@pytest.mark.req("GW-004")
 def test_a_repeated_command_gets_the_first_result(terminal: Terminal, tenant: str) -> None:
     def create(key: str) -> Typed:
         return terminal.type("key", "create", "--tenant", tenant, "--name", "ci", "--idempotency-key", key, "--json")

@@ -121,6 +121,7 @@ def test_every_command_teaches_with_an_example_and_speaks_json() -> None:
     # What runs until it is stopped has nothing to print, and a story is for people.
     assert [path for path, command in leaves if "as_json" not in {param.name for param in command.params}] == [
         "serve",
+        "migrate",
         "mcp",
         "demo",
     ]

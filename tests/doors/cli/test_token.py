@@ -70,7 +70,7 @@ def test_it_is_printed_with_a_note_when_no_server_can_check_it(terminal: Termina
 
 
 def test_it_is_refused_where_an_external_issuer_is_configured(terminal: Terminal) -> None:
-    made = terminal.type("token", "--json", jwks_url="https://id.example/keys")
+    made = terminal.type("token", "--json", issuer="https://id.example")
 
     assert made.status == 4
     assert made.data["error"]["code"] == "UNAUTHENTICATED"

@@ -39,18 +39,34 @@ class GrowingChain:
     def __init__(self) -> None:
         self._end = 5
 
-    def call(self, _: object, given: Mapping[str, int]) -> dict[str, Any]:
+    def call(self, _: object, given: Mapping[str, Any]) -> dict[str, Any]:
         self._end += 3
+        if (part := given.get("part")) is not None:
+            return {"data": self._beside(part, given)}
         last = min(self._end, given.get("until", self._end))
         seqs = list(range(given.get("after", 0) + 1, last + 1))[:2]
         return {
             "data": {
                 "tenant": "t",
                 "public_key": "k",
+                "made_at": "2026-11-15T12:00:00Z",
+                "tables": {"tasks": 2},
                 "records": [{"seq": seq} for seq in seqs],
                 "head": {"seq": last},
                 "next_after": seqs[-1] if seqs[-1] < last else None,
             }
+        }
+
+    def _beside(self, part: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        first = given["cursor"] == ""
+        records = [{"seq": None if first else 9, "id": "i", "body": "b", "mac": "m", "hash": "h"}]
+        rows = [{"name": f"tasks/{'a' if first else 'b'}", "columns": {"state": "failed"}}]
+        return {
+            "records": records if part == "tail" else [],
+            "rows": rows if part == "rows" else [],
+            "broken": [],
+            "next_cursor": "on" if first else None,
+            "next_after": None,
         }
 
 
@@ -69,4 +85,10 @@ def test_an_export_of_a_chain_that_grows_meanwhile_ends_at_its_head(
         ("export", None),
         *(("record", seq) for seq in range(1, 9)),
         ("head", 8),
+        ("tail", None),
+        ("tail", 9),
+        ("row", None),
+        ("row", None),
+        ("end", None),
     ]
+    assert lines[-1] == {"type": "end", "rows": 2, "tail": 2}

@@ -31,6 +31,13 @@ class Mcp:
         self.http = server.client((keys_of or server).token(**who))
         self.opened.append(self.http)
 
+    @classmethod
+    def bearing(cls, client: httpx.Client) -> Self:
+        """A caller with the credential of a client, which others close."""
+        made = cls.__new__(cls)
+        made.http = client
+        return made
+
     def post(self, method: str, params: dict[str, Any] | None = None, **options: Any) -> httpx.Response:
         """Send one request."""
         return self.http.send(self.request(method, params, **options))
@@ -196,8 +203,9 @@ class Ear(Line):
 def refused_answers(mcp: Mcp) -> list[tuple[str, str]]:
     """The refused answers that the caller's tenant has on record, oldest first: to which task, and why."""
     records = mcp.call("audit_list", {"operation": "message.send", "limit": 100})["structuredContent"]["items"]
-    assert {record["outcome"] for record in records} <= {"failed"}
-    return [(record["resource"], record["code"]) for record in reversed(records)]
+    assert {record["outcome"] for record in records} <= {"done", "failed"}
+    refused = [record for record in reversed(records) if record["outcome"] == "failed"]
+    return [(record["resource"], record["code"]) for record in refused]
 
 
 def propose(mcp: Mcp, title: str = "") -> str:

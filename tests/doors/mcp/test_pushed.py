@@ -93,12 +93,13 @@ def test_answers_that_are_late_doubled_foreign_or_to_nothing_do_no_harm_and_are_
     with session.call("test_input_required_result_elicitation") as call:
         ref = call.next("elicitation/create")["id"]
         strange = [one.answer(ref, eve) for one in (other, colleague)]
-        strange += [session.answer(wrong, eve) for wrong in (1, None, "", "a\0b", f"{ref}x", ref.replace("/", "/0", 1))]
+        strange += [session.answer(wrong, eve) for wrong in (1, None, "", "ab", f"{ref}x", ref.replace("/", "/0", 1))]
+        unfit = [session.answer("a\0b", eve), session.answer(ref, {"action": "accept", "content": {"name": "E\0e"}})]
         first = session.answer(ref, ADA)
         result = call.result()
     doubled = session.answer(ref, eve)
 
-    assert {*strange, first, doubled} == {202}
+    assert ({*strange, first, doubled}, unfit) == ({202}, [400, 400])
     assert "Ada" in result["content"][0]["text"]
     task_id = ref.partition("/")[0]
     foreign = [(named, "NOT_FOUND") for named in (task_id, task_id, "1", "", "", "ab", task_id, task_id)]

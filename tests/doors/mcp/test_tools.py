@@ -74,9 +74,23 @@ def test_wrong_arguments_are_an_answer_that_names_all_of_them(mcp: Mcp, era: str
 
 def test_arguments_are_taken_as_they_are_and_nothing_is_made_fit(mcp: Mcp) -> None:
     as_text = mcp.call("tenant_list", {"limit": "5"})
-    with_null = mcp.call("tenant_create", {"name": "a\u0000b", "slug": slug()})
+    with_null = mcp.call("tenant_create", {"name": "a\u0000b", "slug": slug(), "colour": 2**53})
 
     assert [answer["structuredContent"]["error"]["code"] for answer in (as_text, with_null)] == ["INVALID_PARAMS"] * 2
+    complaints = with_null["structuredContent"]["error"]["details"]["errors"]
+    assert {one["field"] for one in complaints} == {"name", "colour"}
+    assert "name: must not contain" in with_null["content"][0]["text"]
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_skill_refuses_such_arguments_alike_and_an_unknown_tool_is_still_unknown(mcp: Mcp, era: str) -> None:
+    unfit = {"text": "tck-input-required", "data": {"x": "a\u0000b"}}
+    skill = mcp.call("conformance", unfit, era=era)
+    unknown = mcp.error("tools/call", {"name": "tenant_explode", "arguments": unfit}, era=era)
+
+    assert skill["isError"] is True
+    assert [one["field"] for one in skill["structuredContent"]["error"]["details"]["errors"]] == ["data"]
+    assert (unknown["code"], "Unknown tool" in unknown["message"]) == (-32602, True)
 
 
 @pytest.mark.parametrize("era", ERAS)

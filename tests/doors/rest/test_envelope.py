@@ -47,15 +47,20 @@ def test_every_success_has_the_envelope(server: Server) -> None:
         assert answer.headers["location"].endswith(data(answer, 201)["id"])
 
 
-@pytest.mark.req("GW-401")
-def test_a_request_id_of_the_client_is_kept_and_an_unfit_one_replaced(admin: httpx.Client) -> None:
-    kept = admin.get("/api/me", headers={"x-request-id": "order-4711"})
-    replaced = admin.get("/api/me", headers={"x-request-id": "a b<script>"})
+@pytest.mark.req("GW-401", "GW-402")
+@pytest.mark.parametrize("path", ["/api/me", "/api/users?limit=x"])
+def test_a_request_id_is_a_uuid_of_ours_and_the_id_of_the_client_correlates(admin: httpx.Client, path: str) -> None:
+    answer = admin.get(path, headers={"x-request-id": "order-4711"})
+    unfit = admin.get(path, headers={"x-request-id": "a b<script>"})
 
-    data(kept)
-    data(replaced)
-    assert kept.headers["x-request-id"] == "order-4711"
-    UUID(replaced.headers["x-request-id"])
+    for one in (answer, unfit):
+        body = one.json()
+        request_id = one.headers["x-request-id"]
+        assert UUID(request_id).version == 7
+        assert (body["meta"]["requestId"] if one.is_success else body["requestId"]) == request_id
+        assert body.get("instance", f"urn:uuid:{request_id}") == f"urn:uuid:{request_id}"
+    assert answer.headers["x-correlation-id"] == "order-4711"
+    assert "x-correlation-id" not in unfit.headers
 
 
 @pytest.mark.req("GW-402")
@@ -110,7 +115,6 @@ def test_a_method_that_is_not_served_says_which_are(admin: httpx.Client, method:
         problem(response, 405, "METHOD_NOT_ALLOWED")
 
 
-@pytest.mark.req("GW-401")
 def test_head_answers_like_get_without_a_body(admin: httpx.Client) -> None:
     for path in (each.path for each in BINDINGS if each.method == "GET" and not each.parameters):
         head, get = admin.head(path), admin.get(path)

@@ -4,9 +4,8 @@ from tests.doors.rest.calling import data, fields, new_tenant, problem
 from tests.doors.rest.test_idempotency import together
 from tests.harness import Server
 
-pytestmark = pytest.mark.req("GW-004", "GW-006")
 
-
+@pytest.mark.req("GW-004")
 def test_an_update_goes_through_while_its_etag_is_the_present_one(server: Server) -> None:
     tenant = new_tenant(server)
     where = f"/api/tenant/{tenant['id']}"
@@ -22,6 +21,7 @@ def test_an_update_goes_through_while_its_etag_is_the_present_one(server: Server
         assert data(admin.get(where))["name"] == "Second"
 
 
+@pytest.mark.req("GW-006")
 def test_a_user_has_an_etag_too(server: Server) -> None:
     with server.admin() as admin:
         body = {"email": f"{new_tenant(server)['slug']}@example.com", "name": "Ada"}

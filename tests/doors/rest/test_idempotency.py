@@ -9,8 +9,6 @@ from tests.doors.rest.calling import counts, data, fields, fresh, new_tenant, or
 from tests.harness import Server
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.req("GW-004", "GW-006")
-
 REPLAYED = "idempotency-replayed"
 
 

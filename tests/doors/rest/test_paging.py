@@ -9,8 +9,6 @@ from tests.doors.rest.calling import data, new_tenant, org_admin
 from tests.harness import Server
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.req("GW-004", "GW-006")
-
 
 def invite(client: httpx.Client, number: int, role: str = "viewer") -> str:
     body = {"email": f"user{number}@example.com", "name": f"User {number}", "role": role}
@@ -30,6 +28,7 @@ def walk(client: httpx.Client, path: str, **params: Any) -> list[list[str]]:
         cursor = {"cursor": following}
 
 
+@pytest.mark.req("GW-006")
 def test_all_pages_together_are_the_list_newest_first(server: Server) -> None:
     with org_admin(server, new_tenant(server)["slug"]) as client:
         made = [invite(client, number) for number in range(7)]
@@ -99,6 +98,7 @@ def test_filters_hold_over_all_pages(server: Server) -> None:
         assert walk(client, "/api/users", role="operator") == [[]]
 
 
+@pytest.mark.req("GW-004")
 def test_tenants_and_keys_are_paged_alike(server: Server) -> None:
     slug = new_tenant(server)["slug"]
     with org_admin(server, slug) as client, server.admin() as admin:

@@ -13,12 +13,13 @@ from dragoman.context import RequestContext, current_request, enter_request
 from dragoman.doors.rest.openapi import build_openapi
 from dragoman.doors.rest.site import SITE_PATHS, Shown, Site
 from dragoman.infra.edge import AsgiScope, Receive, Send
-from dragoman.infra.telemetry import Health, Metrics
+from dragoman.infra.telemetry import Health, Metrics, Scrapes
 from dragoman.services.workers.profile import ProfileService
 
-pytestmark = [pytest.mark.req("GW-405"), pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 DOCUMENT = build_openapi(BINDINGS, version="1.2.3", site=SITE_PATHS)
 KEYS = {"keys": [{"kty": "EC", "kid": "1"}]}
+REQUEST_ID = "01890a5d-ac96-774b-bcce-b302099a8057"
 LINK = re.compile(r'(?:href|src)="([^"]+)"')
 
 
@@ -32,10 +33,10 @@ class World:
         self.routes: list[str] = []
         profiles = ProfileService((), endpoints=lambda _: (), here=lambda: "")
         shown = Shown(KEYS["keys"], lambda: DOCUMENT, profiles.profile)
-        self.site = Site(self.health, self.metrics, shown, ready=lambda: self.ready)
+        self.site = Site(self.health, Scrapes(self.metrics.render), shown, ready=lambda: self.ready)
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        enter_request(RequestContext(id="the-request", door="http"))
+        enter_request(RequestContext(id=REQUEST_ID, door="http"))
         await self.site(scope, receive, send)
         request = current_request()
         assert request is not None
@@ -61,6 +62,7 @@ async def test_home_leads_to_the_page(client: httpx.AsyncClient) -> None:
     assert (response.status_code, response.headers["location"]) == (307, "/docs")
 
 
+@pytest.mark.req("GW-405")
 async def test_every_documented_site_path_is_served(client: httpx.AsyncClient, world: World) -> None:
     for place in SITE_PATHS:
         response = await client.get(place.path.replace("{asset}", "init.js"))
@@ -71,6 +73,7 @@ async def test_every_documented_site_path_is_served(client: httpx.AsyncClient, w
     assert world.routes == [place.path for place in SITE_PATHS]
 
 
+@pytest.mark.req("GW-105")
 async def test_health_is_200_while_the_server_can_work(client: httpx.AsyncClient, world: World) -> None:
     async def away() -> None:
         raise ConnectionError
@@ -97,6 +100,7 @@ async def test_health_is_503_when_it_cannot(client: httpx.AsyncClient, world: Wo
     assert int(response.headers["retry-after"]) > 0
 
 
+@pytest.mark.req("GW-105")
 async def test_ready_follows_the_server(client: httpx.AsyncClient, world: World) -> None:
     before = await client.get("/ready")
     world.ready = False
@@ -122,6 +126,7 @@ async def test_the_public_keys_are_shown(client: httpx.AsyncClient) -> None:
     assert shown.json() == KEYS
 
 
+@pytest.mark.req("GW-405")
 async def test_the_documents_are_served(client: httpx.AsyncClient) -> None:
     newer = await client.get("/openapi.json")
     older = await client.get("/openapi-3.0.json")
@@ -131,6 +136,7 @@ async def test_the_documents_are_served(client: httpx.AsyncClient) -> None:
     assert (await client.get("/openapi-3.0.json")).content == older.content
 
 
+@pytest.mark.req("GW-405")
 async def test_the_page_refers_to_this_server_alone_and_all_of_it_is_there(client: httpx.AsyncClient) -> None:
     page = await client.get("/docs")
     links: list[str] = LINK.findall(page.text)
@@ -214,5 +220,5 @@ async def test_an_unknown_path_is_a_problem(client: httpx.AsyncClient, world: Wo
 
     assert response.status_code == 404
     assert response.json()["code"] == "NOT_FOUND"
-    assert response.json()["requestId"] == "the-request"
+    assert response.json()["requestId"] == REQUEST_ID
     assert world.routes == [""]

@@ -8,9 +8,10 @@ from tests.backstage import sql
 from tests.doors.rest.calling import data
 from tests.harness import Server
 
+# No worker performs it: nothing is known of its input and of its resource beyond what is said here.
 NDA: dict[str, Any] = {
-    "action": "signature.send",
-    "resource": {"type": "document", "id": "nda-1", "version": "3"},
+    "action": "signature.witness",
+    "resource": {"type": "deed", "id": "nda-1", "version": "3"},
     "matter_id": "matter-7",
     "input": {"envelope_id": "env-1"},
 }

@@ -3,9 +3,8 @@
 from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
-import pytest
-
 from tests.backstage import add_tenant
+from tests.doors.mcp.calling import Mcp
 from tests.doors.rest.calling import data, problem
 from tests.harness import wait_for
 from tests.services.approvals.asking import NDA, Office, decide
@@ -18,7 +17,7 @@ def test_a_request_says_who_must_approve_exactly_what_and_until_when(office: Off
     assert {name: asked[name] for name in NDA} == NDA
     assert asked["policies"] == [{"id": "contracts-approval", "version": "1"}]
     assert (asked["quorum"], asked["approved"], asked["roles"]) == (1, 0, ["operator", "org_admin"])
-    assert (asked["people_only"], asked["parties"]) == (True, ["ann", "bot-7"])
+    assert (asked["people_only"], asked["parties"]) == (True, ["ann"])
     assert len(asked["digest"]) == 64
     assert asked["expires_at"][:10] > asked["created_at"][:10]
 
@@ -28,7 +27,7 @@ def test_the_digest_is_of_what_is_asked_and_of_nothing_else(office: Office) -> N
 
     assert office.ask("eve", reason="another reason", quorum=3)["digest"] == digest
     others = [
-        office.ask(action="signature.void"),
+        office.ask(action="signature.attest"),
         office.ask(resource={**NDA["resource"], "version": "4"}),
         office.ask(matter_id="matter-8"),
         office.ask(input={"envelope_id": "env-2"}),
@@ -59,13 +58,23 @@ def test_one_denial_ends_it(office: Office) -> None:
     assert refused["details"]["state"] == "denied"
 
 
-@pytest.mark.parametrize("party", ["ann", "bot-7", "the-client"])
-def test_nobody_decides_what_they_asked_for_do_or_have_done_for_them(office: Office, party: str) -> None:
-    asked = office.ask(actor="bot-7", on_behalf_of="the-client")
+def test_nobody_approves_what_they_asked_for_and_everyone_who_may_decide_can_deny_it(office: Office) -> None:
+    asked = office.ask()
+    ann = office.person("ann", "org_admin")
 
-    problem(decide(office.person(party, "org_admin"), asked), 403, "SELF_APPROVAL")
+    problem(decide(ann, asked), 403, "SELF_APPROVAL")
 
     assert office.show(asked)["decisions"] == []
+    assert data(decide(ann, asked, "deny", reason="I was wrong"))["state"] == "denied"
+
+
+def test_a_name_that_nobody_checked_is_shown_as_a_claim_and_excludes_nobody(office: Office) -> None:
+    asked = office.ask(actor="bob", on_behalf_of="cyd", quorum=2)
+
+    assert (asked["parties"], asked["claims"]) == (["ann"], ["bob", "cyd"])
+    assert (asked["actor"], asked["on_behalf_of"]) == ("bob", "cyd")
+    data(decide(office.person("bob"), asked))
+    assert data(decide(office.person("cyd"), asked))["state"] == "approved"
 
 
 def test_a_role_that_may_not_decide_is_refused(office: Office) -> None:
@@ -84,6 +93,27 @@ def test_programs_do_not_decide_what_is_reserved_for_people(office: Office) -> N
     problem(decide(office.person("agent-1", "agent"), asked), 403, "UNAUTHORIZED")
 
     assert refused["details"]["reason"] == "PEOPLE_ONLY"
+
+
+def test_a_key_that_says_it_is_a_user_decides_nothing_reserved_for_people_on_any_door(office: Office) -> None:
+    asked = office.ask()
+    holder = {"name": "ghost", "subject": "bob", "principal_type": "user", "role": "operator"}
+    key = data(office.person("root", "org_admin").post("/api/keys", json=holder), 201)["secret"]
+    words = {"approval_id": asked["approval_id"], "decision": "approve", "digest": asked["digest"]}
+
+    with office.server.client(key) as ghost:
+        by_rest = problem(decide(ghost, asked, digest=asked["digest"]), 403, "APPROVAL_RESERVED")
+        parts = [{"type": "data", "data": {"tool": "approval_decide", "arguments": words}}]
+        by_a2a = ghost.post("/tasks/send", json={"message": {"role": "user", "parts": parts}}).json()
+        by_mcp = Mcp.bearing(ghost).call("approval_decide", words)
+        decidable = data(ghost.get("/api/approvals", params={"decidable": True}))
+        known_as = data(ghost.get("/api/me"))
+
+    said = next(part["data"] for part in by_a2a["status"]["message"]["parts"] if part["type"] == "data")
+    errors = [by_rest, said["error"], by_mcp["structuredContent"]["error"]]
+    assert [(one["code"], one["details"]["reason"]) for one in errors] == [("APPROVAL_RESERVED", "PEOPLE_ONLY")] * 3
+    assert (decidable, known_as["type"], known_as["person"]) == ([], "user", False)
+    assert office.show(asked)["decisions"] == []
 
 
 def test_a_decision_on_something_else_than_was_seen_is_refused(office: Office) -> None:

@@ -53,7 +53,7 @@ def test_no_policy_is_ever_lessened_by_another(found: list[ApprovalRule], sensit
 @pytest.mark.parametrize(
     ("said", "read"),
     [
-        ("yes", ApprovalRule(("*",))),
+        ("yes", ApprovalRule(("*",), quorum=2, people_only=True)),
         ({}, ApprovalRule(("*",))),
         ({"actions": []}, ApprovalRule(("*",))),
         ({"actions": ["a.b"], "quorum": "many"}, ApprovalRule(("a.b",), quorum=2)),

@@ -2,7 +2,7 @@
 """The rules of approvals over the store in memory: who counts, for what, until when, and what happens at one moment."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from dragoman.context import Caller, PrincipalType, Role, TenantId
 from dragoman.errors import DragomanError, InvalidInput
+from dragoman.infra.db import Scope
 from dragoman.infra.ids import new_id
 from dragoman.services.approvals.consent import Consent, Use
 from dragoman.services.approvals.errors import (
@@ -35,6 +36,7 @@ from dragoman.services.approvals.models import (
 )
 from dragoman.services.approvals.outcomes import Outcomes
 from dragoman.services.approvals.service import ApprovalService
+from dragoman.services.approvals.targets import BoundTarget, Targets
 from dragoman.services.approvals.testing import InMemoryApprovals
 from dragoman.services.governance.approval_rules import ApprovalRule
 from dragoman.services.governance.policies import Policy
@@ -50,6 +52,7 @@ NDA: dict[str, Any] = {
     "input": {"envelope_id": "env-1"},
 }
 HOUR = timedelta(hours=1)
+GRANT = uuid4()
 
 
 @dataclass
@@ -85,20 +88,58 @@ class NoAuthors:
 
 
 @dataclass
+class Granted:
+    """Who may act for whom: pairs of an agent and a person."""
+
+    pairs: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+
+    async def find(self, caller: Caller, on_behalf_of: str, action: str) -> UUID | None:
+        """Find a grant for every action."""
+        return GRANT if (caller.subject, on_behalf_of) in self.pairs else None
+
+
+class NoKeys:
+    """Nobody made a key."""
+
+    async def find_makers(self, scope: Scope, subjects: Iterable[str]) -> frozenset[str]:
+        """Find nobody."""
+        del scope, subjects
+        return frozenset()
+
+
+class _Targets(Targets):
+    """Actions that are sensitive where no policy says anything, on resources of which nothing is known."""
+
+    def __init__(self, rules: Rules) -> None:
+        super().__init__()
+        self._rules = rules
+
+    async def bind(self, caller: Caller, action: str, resource: Resource, given: dict[str, Any]) -> BoundTarget:
+        """Return the resource as it is named."""
+        return BoundTarget(not self._rules.book.policies, resource, {})
+
+
+async def _spoil_nothing(tenant: UUID, approval_ids: Sequence[UUID], because: str) -> None:
+    raise AssertionError("nothing moves")
+
+
+@dataclass
 class Approvals:
     """The service on a clock, with policies and listeners of the test's own."""
 
     now: datetime = datetime(2026, 5, 1, tzinfo=UTC)
     rules: Rules = field(default_factory=Rules)
     told: list[str] = field(default_factory=list[str])
+    grants: Granted = field(default_factory=Granted)
 
     def __post_init__(self) -> None:
         store, outcomes = InMemoryApprovals(now=lambda: self.now), Outcomes()
         outcomes.tell(self._listen)
         self.service = ApprovalService(
-            store, store, self.rules, sensitive=self._sensitive, outcomes=outcomes, authors=NoAuthors(), new_id=new_id
-        )
-        self._consent = Consent(store, store)
+            store, store, self.rules, targets=_Targets(self.rules), spoil=_spoil_nothing, outcomes=outcomes,
+            authors=NoAuthors(), grants=self.grants, makers=NoKeys(), new_id=new_id,
+        )  # fmt: skip
+        self._consent = Consent(store, store, NoKeys())
 
     async def ask(self, **changes: Any) -> ApprovalView:
         """Ask as ann."""
@@ -119,9 +160,6 @@ class Approvals:
         refs = [str(one.approval_id) for one in approvals]
         rows = await self._consent.hold(person("eve"), self.rules.book, refs, use, consume=True)
         return [row["state"] for row in rows]
-
-    async def _sensitive(self, caller: Caller, action: str) -> bool:
-        return not self.rules.book.policies
 
     async def _listen(self, tenant: UUID, approval_id: str, /) -> None:
         self.told.append(approval_id)
@@ -156,12 +194,13 @@ deciders = st.builds(
 def test_an_approval_is_what_distinct_people_who_may_decide_made_of_it(
     quorum: int, tries: list[tuple[Caller, Verdict]]
 ) -> None:
-    """Whatever is tried in whichever order: no party, no program, no other role, no second word of anybody counts."""
+    """In whichever order: no approval of a party, no program, no other role and no second decision counts."""
     counted: dict[str, Verdict] = {}
     expected = ApprovalState.PENDING
     for caller, verdict in tries:
         may = caller.type is PrincipalType.USER and Role.VIEWER not in caller.roles
-        if expected is not ApprovalState.PENDING or caller.subject in ("ann", "eve", *counted) or not may:
+        own = caller.subject == "ann" and verdict is Verdict.APPROVE
+        if expected is not ApprovalState.PENDING or caller.subject in counted or own or not may:
             continue
         counted[caller.subject] = verdict
         if verdict is Verdict.DENY:

@@ -14,8 +14,9 @@ from dragoman.infra.db import Database, Scope, UniqueViolated
 from dragoman.infra.ids import new_id
 from dragoman.services.approvals.ports import Approvals, Units
 from dragoman.services.approvals.records import NewApproval, NewDecision, Wanted
-from dragoman.services.approvals.store import ApprovalStore
+from dragoman.services.approvals.store import PROMISED, ApprovalStore
 from dragoman.services.approvals.testing import InMemoryApprovals
+from tests.services.audit.stating import make_statements
 
 HOUR = timedelta(hours=1)
 ALL = Wanted(10, None, None, None, None, None, None, [], is_person=True)
@@ -71,7 +72,7 @@ async def approvals(request: pytest.FixtureRequest) -> AsyncIterator[UnderTest]:
         yield UnderTest(fake, fake)
         return
     db = Database(request.getfixturevalue("schema_url"), size=4)
-    yield UnderTest(ApprovalStore(db), db)
+    yield UnderTest(ApprovalStore(db, make_statements(db, PROMISED)), db)
     await db.stop()
 
 
@@ -87,7 +88,8 @@ async def test_a_request_is_found_as_it_was_stored(approvals: UnderTest) -> None
         "resource": new.resource, "matter_id": new.matter_id, "input": new.input, "policies": new.policies,
         "quorum": 2, "approved": 0, "roles": new.roles, "people_only": True, "requested_by": "ann",
         "parties": ["ann"], "reason": "due", "closed_at": None, "closed_because": None, "consumed_by": None,
-        "decisions": [],
+        "decisions": [], "facts": {}, "actor": None, "on_behalf_of": None,
+        "grants": {},
     }  # fmt: skip
 
 
@@ -222,7 +224,9 @@ async def test_a_list_has_summaries_newest_first_page_by_page(approvals: UnderTe
 
     [first] = await approvals.store.list_page(approvals.scope, replace(ALL, limit=1))
 
-    assert first == {name: value for name, value in whole.items() if name not in ("input", "parties", "decisions")}
+    assert first == {
+        name: value for name, value in whole.items() if name not in ("input", "parties", "facts", "decisions")
+    }
     assert await approvals.listed() == ids[::-1]
     assert await approvals.listed(before=ids[1]) == ids[:1]
 

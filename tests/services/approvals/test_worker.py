@@ -37,14 +37,15 @@ def test_an_approval_is_asked_for_and_decided_by_envelopes(office: Office) -> No
     thing = {"type": "document", "id": "nda-1"}
     draft = performed(office, "ann", "document.draft", {"template": "mutual-nda", "fields": NDA_FIELDS}, thing)
     assert draft["state"] == "succeeded", draft["error"]
-    asked = performed(office, "ann", "approval.request", {"action": "signature.send", "input": {"n": 1}}, thing)
+    asked = performed(office, "ann", "approval.request", {"action": "signature.witness", "input": {"n": 1}}, thing)
 
     made = asked["result"]
     approval = {"type": "approval", "id": made["approval_id"]}
     own = performed(office, "ann", "approval.decide", {"decision": "approve"}, approval)
     decided = performed(office, "bob", "approval.decide", {"decision": "approve", "digest": made["digest"]}, approval)
 
-    assert (made["requested_by"], made["resource"], made["state"]) == ("ann", thing, "pending")
+    bound = {**thing, "version": "1", "sha256": draft["result"]["sha256"]}
+    assert (made["requested_by"], made["resource"], made["state"]) == ("ann", bound, "pending")
     assert own["error"]["code"] == "SELF_APPROVAL"
     assert decided["result"]["state"] == "approved"
     [evidence] = decided["evidence"]

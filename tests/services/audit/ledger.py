@@ -7,7 +7,9 @@ import json
 import secrets
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -17,11 +19,9 @@ import httpx
 
 from dragoman.context import Caller, PrincipalType, Role, TenantId
 from dragoman.infra.auth.keyring import Keyring
-from dragoman.services.audit import chain
+from dragoman.services.audit.bundle import verifier_source
 from tests.harness import Server, wait_for
 from tests.patience import PATIENCE_S
-
-VERIFIER = Path(chain.__file__)
 
 
 def database_url(server: Server) -> str:
@@ -141,22 +141,60 @@ class Ledger:
         assert done.returncode == 0, done.stdout + done.stderr
         return file
 
-    def verify_alone(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """What the standalone verifier says of a fresh export."""
-        piece = self.client.get("/api/audit/export").json()["data"]
-        rows = [
-            {"type": "export", "tenant": piece["tenant"], "public_key": piece["public_key"]},
+    def exported(self) -> list[dict[str, Any]]:
+        """The lines of an export, as the command writes them."""
+        piece = self._piece()
+        about = {name: piece[name] for name in ("tenant", "public_key", "made_at", "tables")}
+        rows = self._pieces("rows", 0)
+        tail = [record for piece in self._pieces("tail", piece["head"]["seq"] if piece["head"] else 0)
+                for record in piece["records"]]  # fmt: skip
+        found = [row for piece in rows for row in piece["rows"]]
+        return [
+            {"type": "export", **about},
             *({"type": "record", **record} for record in piece["records"]),
             *([{"type": "head", **piece["head"]}] if piece["head"] else []),
+            *({"type": "tail", **record} for record in tail),
+            *({"type": "row", **row} for row in found),
+            *({"type": "broken", "key": one.pop("id"), **one} for piece in rows for one in piece["broken"]),
+            {"type": "end", "rows": len(found), "tail": len(tail)},
         ]
-        text = "\n".join(json.dumps(row) for row in rows)
+
+    def export_lines(self) -> list[bytes]:
+        """A fresh export, as a file has it."""
+        return [json.dumps(line).encode() for line in self.exported()]
+
+    def verify_alone(self, *arguments: str, **header: str) -> subprocess.CompletedProcess[str]:
+        """What the standalone verifier says of a fresh export; with another header, as if it had been made so."""
+        first, *lines = self.exported()
+        text = "\n".join(json.dumps(line) for line in [first | header, *lines])
         return run_verifier("-", "--public-key", self.public_key, *arguments, given=text.encode())
+
+    def _pieces(self, part: str, after: int) -> list[dict[str, Any]]:
+        pieces: list[dict[str, Any]] = []
+        cursor: str | None = ""
+        while cursor is not None:
+            pieces.append(self._piece(part=part, after=after, cursor=cursor))
+            cursor, after = pieces[-1]["next_cursor"], pieces[-1]["next_after"] or after
+        return pieces
+
+    def _piece(self, **given: Any) -> dict[str, Any]:
+        answer = self.client.get("/api/audit/export", params=given)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["data"]
+
+
+@cache
+def verifier() -> Path:
+    """The standalone verifier, in a file by itself."""
+    file = Path(tempfile.mkdtemp()) / "verify_audit.py"
+    file.write_text(verifier_source(), encoding="utf-8")
+    return file
 
 
 def run_verifier(*arguments: str, given: bytes | None = None) -> subprocess.CompletedProcess[str]:
     """The file alone: no package, no site, no environment."""
     done = subprocess.run(
-        [sys.executable, "-I", "-S", str(VERIFIER), *arguments],
+        [sys.executable, "-I", "-S", str(verifier()), *arguments],
         input=given,
         capture_output=True,
         timeout=PATIENCE_S,

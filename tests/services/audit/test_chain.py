@@ -16,13 +16,12 @@ from dragoman.services.audit.chain import (
     ChainCheck,
     Entry,
     Head,
-    Unreadable,
-    check_export,
     genesis,
     key_id,
     link,
-    verify_signature,
 )
+from dragoman.services.audit.ed25519 import verify_signature
+from dragoman.services.audit.export_file import Unreadable, check_export
 from dragoman.services.audit.models import Outcome
 from dragoman.services.audit.trail import Entry as Ended
 from dragoman.services.audit.trail import encode, shown
@@ -82,7 +81,7 @@ def export(count: int) -> list[dict[str, Any]]:
 
 def check(rows: list[dict[str, Any]], *trusted: Head) -> ChainCheck:
     lines = [json.dumps(row).encode() for row in rows]
-    return check_export(lines, public_key=PUBLIC, trusted=list(trusted))
+    return check_export(lines, public_key=PUBLIC, trusted=list(trusted)).chain
 
 
 @pytest.mark.parametrize(("public_key", "message", "signature"), VECTORS)

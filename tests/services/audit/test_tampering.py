@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import json
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +13,7 @@ from dragoman.services.audit.chain import genesis, link
 from dragoman.services.audit.models import Outcome
 from dragoman.services.audit.trail import Entry, encode, shown
 from tests.harness import Server
-from tests.services.audit.ledger import Ledger
+from tests.services.audit.ledger import Ledger, run_verifier
 
 THIRD = "(SELECT record_id FROM audit_links WHERE tenant_id = $1 AND seq = 3)"
 BOTH = "(SELECT record_id FROM audit_links WHERE tenant_id = $1 AND seq IN (3, 4))"
@@ -105,7 +106,24 @@ def test_a_cut_at_the_end_is_found_by_the_heads_outside_and_by_nothing_else(ledg
     assert seq > 3
     assert "was cut" in reason
     assert ledger.verify_alone().returncode == 0
-    assert "was cut" in ledger.verify_alone("--head", str(ledger.heads_file)).stdout
+    much_later = ledger.verify_alone("--head", str(ledger.heads_file), made_at="2100-01-01T00:00:00Z")
+    assert (much_later.returncode, "was cut" in much_later.stdout) == (1, True)
+
+
+def test_a_head_that_is_newer_than_an_export_is_explained_and_is_no_error(ledger: Ledger) -> None:
+    export = ledger.exported()
+    ledger.write(2)
+    ledger.wait_sealed(8)
+
+    done = run_verifier(
+        "-", "--public-key", ledger.public_key, "--head", str(ledger.heads_file),
+        given=b"\n".join(json.dumps(line).encode() for line in export),
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stdout
+    assert "OK: 6 records" in done.stdout
+    assert "a trusted head names link 8" in done.stdout
+    assert "the chain went on since" in done.stdout
 
 
 def test_a_cut_at_the_end_is_found_by_the_head_that_a_caller_kept(ledger: Ledger) -> None:

@@ -89,6 +89,8 @@ def test_a_record_is_sealed_soon_after_it_is_written(ledger: Ledger) -> None:
         "public_key": ledger.public_key,
         "trusted_heads": 1,
         "problems": [],
+        "rows": 0,
+        "disagreements": [],
     }
 
 

@@ -16,12 +16,13 @@ from dragoman.infra.ids import new_id
 from dragoman.services.contracts.documents import DocumentService
 from dragoman.services.contracts.errors import DocumentTooLarge
 from dragoman.services.contracts.models import AddDocument
-from dragoman.services.contracts.store import DocumentStore
+from dragoman.services.contracts.store import PROMISED, DocumentStore
 from tests.backstage import database_url, sql
 from tests.doors.a2a.calling import A2A
 from tests.doors.a2a.tool_calls import by_message
 from tests.doors.rest.calling import data, problem
 from tests.harness import Server
+from tests.services.audit.stating import make_statements
 from tests.services.contracts.keeping import DOCX, PDF, add, content_of, docx, encoded, pdf, upload
 from tests.tenants import new_tenant
 
@@ -161,7 +162,7 @@ def test_a_document_is_read_in_pieces(http: httpx.Client) -> None:
     ]
 
 
-@pytest.mark.req("GW-004")
+@pytest.mark.req("MKS-TEN-2")
 def test_another_tenant_sees_neither_the_document_nor_its_content_nor_that_it_has_the_same(
     server: Server, http: httpx.Client
 ) -> None:
@@ -236,7 +237,8 @@ def test_an_upload_fits_into_a_request(http: httpx.Client) -> None:
 
 @pytest.mark.anyio
 async def test_the_operator_says_how_large_a_document_may_be(server: Server) -> None:
-    documents = DocumentService(DocumentStore(Database(database_url(server))), max_bytes=10, new_id=new_id)
+    db = Database(database_url(server))
+    documents = DocumentService(DocumentStore(db, make_statements(db, PROMISED)), max_bytes=10, new_id=new_id)
     given = AddDocument.model_validate(upload(b"x" * 11, "text/plain"))
     caller = Caller(TenantId(new_id()), "acme", "ada", PrincipalType.USER, frozenset(), "", 0)
 

@@ -4,10 +4,12 @@ import json
 import re
 from datetime import date
 from typing import Any
+from uuid import UUID
 
 import pytest
 from pydantic import ValidationError
 
+from dragoman.context import TenantId
 from dragoman.errors import TimedOut
 from dragoman.services.contracts.drafting import DraftDocument, MutualNdaFields, draft
 from dragoman.services.contracts.errors import Unprintable
@@ -17,6 +19,7 @@ from dragoman.services.contracts.prose import BlockKind, read_markdown, write_ma
 from dragoman.services.contracts.typesetting import Typesetter, count_pages, plain
 
 pytestmark = pytest.mark.anyio
+TENANT = TenantId(UUID(int=1))
 NDA: dict[str, Any] = {
     "party_a": "Acme Ltd.", "party_b": "Globex GmbH", "effective_date": "2027-01-15", "term_months": 24,
     "governing_law": "England and Wales",
@@ -80,7 +83,7 @@ async def test_the_same_fields_give_the_same_bytes_and_a_pdf() -> None:
     made = draft(asked("mutual-nda", NDA))
     setter = Typesetter()
 
-    one, other = [await setter.typeset(plain(made.blocks), title=made.title) for _ in range(2)]
+    one, other = [await setter.typeset(plain(made.blocks), tenant=TENANT, title=made.title) for _ in range(2)]
 
     assert one == other
     check_content(one, MediaType.PDF)
@@ -92,7 +95,7 @@ async def test_what_a_field_says_is_never_code_and_never_a_clause() -> None:
     given = SERVICES | {"client": " ".join(HOSTILE)[:190], "scope": scope}
     plainly, hostile = draft(asked("services-agreement", SERVICES)), draft(asked("services-agreement", given))
 
-    pdf = await Typesetter().typeset(plain(hostile.blocks), title=hostile.title)
+    pdf = await Typesetter().typeset(plain(hostile.blocks), tenant=TENANT, title=hostile.title)
 
     def outline(blocks: Any) -> list[str]:
         return [one.text for one in blocks if one.kind in (BlockKind.TITLE, BlockKind.HEADING)]
@@ -107,14 +110,14 @@ async def test_what_a_field_says_is_never_code_and_never_a_clause() -> None:
 
 async def test_a_contract_with_gaps_is_not_made() -> None:
     with pytest.raises(Unprintable) as caught:
-        await Typesetter().typeset(plain(read_markdown("Tengwar: \ue000\U000f0000")), title="x")
+        await Typesetter().typeset(plain(read_markdown("Tengwar: \ue000\U000f0000")), tenant=TENANT, title="x")
 
     assert caught.value.details["text"]
 
 
 async def test_setting_that_takes_too_long_is_ended() -> None:
     with pytest.raises(TimedOut):
-        await Typesetter(timeout_s=0.001).typeset(plain(read_markdown("Hello")), title="x")
+        await Typesetter(timeout_s=0.001).typeset(plain(read_markdown("Hello")), tenant=TENANT, title="x")
 
 
 async def test_a_day_is_a_day() -> None:

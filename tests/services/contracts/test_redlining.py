@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dragoman.errors import InvalidInput
 from dragoman.services.contracts.diff import edits
-from dragoman.services.contracts.prose import Blocks, read_markdown
+from dragoman.services.contracts.prose import Blocks, read_markdown, read_plain
 from dragoman.services.contracts.redlining import Change, ChangeKind, Redline, compare
 from dragoman.services.contracts.revising import RedlineDocument, Replacement, reasons_of, revise_blocks, revise_text
 
@@ -164,3 +164,14 @@ def test_texts_that_have_next_to_nothing_in_common_are_one_change_after_the_othe
     assert side(redline, "inserted") == letters_of(old)
     assert side(redline, "deleted") == letters_of(new)
     assert redline.blocks[0].runs[0].change is None
+
+
+def test_the_effort_is_for_the_whole_text_and_what_comes_after_it_is_one_change_a_block() -> None:
+    """Review finding 16: each block had its own bound, so that the cost grew with the number of blocks."""
+    same, old, new = "same " * 40, "stays gone " * 90, "stays come " * 90
+    before = read_plain("\n\n".join(f"{same}{place} {old}" for place in range(200)))
+    after = read_plain("\n\n".join(f"{same}{place} {new}" for place in range(200)))
+
+    changes = compare(before, after, why=lambda *_: None).changes
+
+    assert (changes[0].before.count("gone"), changes[-1].before.count("gone")) == (1, 90)

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from dragoman.context import Caller, PrincipalType, TenantId
 from dragoman.errors import Conflict, DragomanError
+from dragoman.infra.auth.keyring import Keyring
 from dragoman.infra.db import Database
 from dragoman.infra.ids import new_id
 from dragoman.kit import Effects
@@ -21,7 +22,7 @@ from dragoman.services.contracts.documents import DocumentService, Made
 from dragoman.services.contracts.executing import Execution
 from dragoman.services.contracts.models import AddDocument, DocumentState, GetDocument, MediaType, VersionKind
 from dragoman.services.contracts.ports import SignatureVerdict
-from dragoman.services.contracts.store import DocumentStore
+from dragoman.services.contracts.store import PROMISED, DocumentStore
 from dragoman.services.contracts.typesetting import Typesetter
 from dragoman.services.contracts.worker import DocumentsWorker
 from dragoman.services.signatures.certificates import CertificateAuthority, Holder
@@ -31,6 +32,7 @@ from dragoman.services.tasks.actions.envelope import Envelope
 from dragoman.services.workers.protocol import Assignment, Performed
 from tests.backstage import database_url
 from tests.harness import Server
+from tests.services.audit.stating import make_statements
 from tests.services.contracts.keeping import pdf, upload
 from tests.services.contracts.test_drafting import NDA
 from tests.services.tasks.envelopes import envelope
@@ -54,9 +56,9 @@ class Embedded:
     """Signatures as our authority sees them, without anybody having been asked to sign."""
 
     async def verify(self, caller: Caller, document_id: UUID, pdf: bytes, *, sha256: str) -> SignatureVerdict:
-        del caller, document_id
+        del document_id
         async with pressing(OURS) as press:
-            found = await verify(press, pdf, sha256=sha256)
+            found = await verify(press, pdf, sha256=sha256, tenant=caller.tenant, organisation=caller.tenant_slug)
         signers = tuple(one.signer for one in found.signatures if one.signer is not None)
         return SignatureVerdict(valid=found.valid, explanation=found.explanation, signers=signers)
 
@@ -89,9 +91,11 @@ class Office:
     async def sign(self, document: str, authority: CertificateAuthority = OURS) -> str:
         """Add a version that was signed; its hash."""
         held = await self.documents.read(self.caller, document)
-        identity = authority.issue(Holder("Ada Lovelace", "Acme"), at=datetime.now(UTC))
+        identity = authority.of_tenant(self.caller.tenant, "acme").issue(Holder("Ada Lovelace"), at=datetime.now(UTC))
         async with pressing(authority) as press:
-            content = await press.sign(held.content, identity, Mark("Ada", "I agree", "Signed"))
+            content = await press.sign(
+                held.content, identity, Mark("Ada", "I agree", "Signed"), tenant=self.caller.tenant
+            )
         made = Made(content, MediaType.PDF, VersionKind.SIGNED, new_id(), "sign")
         return (await self.documents.append(self.caller, document, made)).version.sha256
 
@@ -99,7 +103,9 @@ class Office:
 @pytest.fixture
 async def office(server: Server) -> AsyncIterator[Office]:
     db = Database(database_url(server), size=4)
-    documents = DocumentService(DocumentStore(db), max_bytes=1_000_000, new_id=new_id)
+    mac_key = Keyring.open(server.data_dir / "secrets").audit_mac
+    store = DocumentStore(db, make_statements(db, PROMISED, mac_key=mac_key))
+    documents = DocumentService(store, max_bytes=1_000_000, new_id=new_id)
     worker = DocumentsWorker(documents, Typesetter(), Execution(documents, Embedded()))
     caller = Caller(TenantId(new_id()), "acme", "ada", PrincipalType.USER, frozenset(), "", 0)
     yield Office(caller, documents, worker)

@@ -1,13 +1,13 @@
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event
 
 import pytest
 
-from dragoman.services.knowledge.errors import RemoteUnavailable
-from dragoman.services.knowledge.remotes import fetch
+from dragoman.services.knowledge.errors import RemoteProblem
+from dragoman.services.knowledge.remotes import FetchFailed, fetch
 from dragoman.services.knowledge.repository import Repository
+from dragoman.services.knowledge.routes import Route
 
 
 def test_many_who_need_a_repository_first_make_one_and_all_find_it(tmp_path: Path) -> None:
@@ -23,13 +23,17 @@ def test_many_who_need_a_repository_first_make_one_and_all_find_it(tmp_path: Pat
 
 def test_a_remote_that_says_nothing_is_given_up(tmp_path: Path) -> None:
     """It accepts a connection and never answers; libgit2 alone would wait for ever."""
-    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(RemoteUnavailable):
-        fetch(
-            Repository.open(tmp_path / "r.git"),
-            f"http://127.0.0.1:{silent.getsockname()[1]}/knowledge.git",
-            "main",
-            most_bytes=1_000_000,
-            stopped=Event(),
-            tell=lambda *_: None,
-            silence_s=0.2,
-        )
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        remote = f"https://git.example.com:{port}/knowledge.git"
+        with pytest.raises(FetchFailed) as failed:
+            fetch(
+                Repository.open(tmp_path / "r.git"),
+                Route(remote, "https", "git.example.com", port, addresses=("127.0.0.1",)),
+                "main",
+                most_bytes=1_000_000,
+                tell=lambda *_: None,
+                silence_s=0.2,
+            )
+
+    assert failed.value.problem is RemoteProblem.UNREACHABLE

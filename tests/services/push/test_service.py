@@ -1,6 +1,8 @@
 # ruff: noqa: ARG002 what stands in for others takes what they take
 """The rules of push configurations over the store in memory: what is sealed, from where it is told, what is refused."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from ipaddress import ip_address
@@ -14,6 +16,7 @@ from dragoman.context import Caller
 from dragoman.errors import DragomanError
 from dragoman.infra.auth.vault import Vault
 from dragoman.infra.outbound import Guard
+from dragoman.services.audit.trail import Entry
 from dragoman.services.push.errors import PushConfigNotFound, TooManyPushConfigs
 from dragoman.services.push.models import NewPushConfig, PushConfig, place_of
 from dragoman.services.push.service import MOST_CONFIGS, PushService
@@ -47,6 +50,7 @@ class Pushes:
     store: InMemoryPushConfigs = field(default_factory=InMemoryPushConfigs)
     vault: Vault = field(default_factory=lambda: Vault(b"k" * 32))
     watched: list[UUID] = field(default_factory=list[UUID])
+    trail: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list[tuple[str, str, dict[str, Any]]])
 
     def __post_init__(self) -> None:
         self.service = PushService(
@@ -54,9 +58,16 @@ class Pushes:
             cast("Tasks", OneTask(self.task)),
             guard=Guard(resolve=resolve),
             vault=self.vault,
+            records=self,
             watch=self.watched.append,
             new_id=uuid4,
         )
+
+    @asynccontextmanager
+    async def recorded(self, caller: Caller, entry: Entry) -> AsyncGenerator[None]:
+        """Keep the records."""
+        yield
+        self.trail.append((caller.subject, entry.operation, dict(entry.details or {})))
 
     async def create(self, **changes: Any) -> PushConfig:
         """Create one as ada."""
@@ -138,3 +149,5 @@ async def test_one_that_is_not_there_is_not_found_and_may_be_deleted(pushes: Pus
     with pytest.raises(PushConfigNotFound):
         await pushes.service.get(ADA, "ref", "a")
     assert await pushes.service.list(ADA, "ref", after=None, limit=5) == []
+    about = {"config": "a", "host": "hooks.example"}
+    assert pushes.trail == [("ada", "push.create", about), ("ada", "push.delete", about)]

@@ -41,7 +41,8 @@ class UnderTest:
 
     async def put(self, config: PushConfig, *, tenant: UUID | None = None, **changes: Any) -> bool:
         """Store it."""
-        fields: dict[str, Any] = {"version": "1.0", "secret": b"sealed", "after": 3, "most": 20} | changes
+        fields: dict[str, Any] = {"caller": {}, "version": "1.0", "secret": b"sealed", "after": 3, "most": 20}
+        fields |= changes
         return await self.store.put(tenant or self.tenant, config, **fields)
 
     async def ids(self, after: str | None = None, limit: int = 20) -> list[str]:
@@ -140,3 +141,10 @@ async def test_the_same_configuration_put_by_many_at_one_moment_is_stored_once(c
 
     assert stored == [True] * 4
     assert await configs.ids() == ["a"]
+
+
+async def test_configurations_put_by_many_at_one_moment_are_no_more_than_a_task_may_have(configs: UnderTest) -> None:
+    stored = await asyncio.gather(*(configs.put(configs.config(f"c{n}"), most=2) for n in range(4)))
+
+    assert sorted(stored) == [False, False, True, True]
+    assert len(await configs.ids()) == 2

@@ -2,9 +2,10 @@
 
 import base64
 import hmac
+import io
 import json
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.parser import BytesParser
@@ -13,6 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
+
+from pyhanko.pdf_utils.reader import PdfFileReader
 
 Json = dict[str, Any]
 ACCOUNT = "b9e6f7a0-1111-4222-8333-444455556666"
@@ -83,6 +86,10 @@ class DocuSignServer(RemoteProvider):
     def _create(self, given: Json) -> Json:
         assert given["status"] == "created", "a draft comes first"
         assert base64.b64decode(given["documents"][0]["documentBase64"]).startswith(b"%PDF-")
+        documents = {one["documentId"]: _pages(base64.b64decode(one["documentBase64"])) for one in given["documents"]}
+        for signer in given["recipients"]["signers"]:
+            for tab in (tab for kind in signer.get("tabs", {}).values() for tab in kind):
+                _check_tab(tab, documents)
         envelope_id = str(uuid4())
         recipients = {
             kind: [{**one, "status": "created"} for one in given["recipients"][kind]] for kind in given["recipients"]
@@ -135,6 +142,34 @@ class DocuSignServer(RemoteProvider):
             f"X-DocuSign-Signature-{number}": base64.b64encode(one).decode()
             for number, one in enumerate(signatures, 1)
         }  # fmt: skip
+
+
+def _pages(pdf: bytes) -> list[tuple[float, float]]:
+    reader = PdfFileReader(io.BytesIO(pdf))
+    boxes = [page["/MediaBox"] for page in _leaves(reader.root["/Pages"])]
+    return [(float(box[2]) - float(box[0]), float(box[3]) - float(box[1])) for box in boxes]
+
+
+def _leaves(node: Any) -> Iterator[Any]:
+    for kid in (one.get_object() for one in node["/Kids"]):
+        if kid["/Type"] == "/Pages":
+            yield from _leaves(kid)
+        else:
+            yield kid
+
+
+def _check_tab(tab: Json, documents: dict[str, list[tuple[float, float]]]) -> None:
+    """Refuse a tab as DocuSign does: numbers are text, counted from the upper left corner, and stay on the page."""
+    if not {"documentId", "pageNumber", "xPosition", "yPosition"} <= tab.keys():
+        raise Refusal(400, {"errorCode": "TAB_LOCATION_NOT_SPECIFIED", "message": "The tab location is missing."})
+    if not all(isinstance(tab[name], str) and tab[name].isdigit() for name in ("pageNumber", "xPosition", "yPosition")):
+        raise Refusal(400, {"errorCode": "INVALID_REQUEST_PARAMETER", "message": "A tab has a number that is none."})
+    pages = documents.get(tab["documentId"], [])
+    if not 1 <= (page := int(tab["pageNumber"])) <= len(pages):
+        raise Refusal(400, {"errorCode": "TAB_REFERS_TO_MISSING_DOCUMENT", "message": "There is no such page."})
+    width, height = pages[page - 1]
+    if int(tab["xPosition"]) >= width or int(tab["yPosition"]) >= height:
+        raise Refusal(400, {"errorCode": "TAB_OUT_OF_BOUNDS", "message": "The tab is not on the page."})
 
 
 class DocumensoServer(RemoteProvider):

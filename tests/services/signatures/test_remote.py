@@ -301,6 +301,25 @@ def test_configured_anew_a_provider_keeps_its_address_and_forgets_the_old_keys(a
     assert (stale.status_code, removed.status_code) == (401, 200)
 
 
+def test_docusign_is_told_where_each_signer_signs_and_dates(bench: Workbench) -> None:
+    """On the last page, at a place of their own: an envelope without tabs lets them put the signature anywhere."""
+    shop, remote = Workshop.of_new_tenant(bench), DocuSignServer()
+    people = [{"name": f"P{number}", "email": f"p{number}@example.com"} for number in range(20)]
+    people[3]["role"] = "cc"
+    wide = "#set page(width: 11in, height: 8.5in)\n= NDA\n#pagebreak()\nSigned."
+    with serving(remote), shop.client() as boss:
+        done(boss.post("/api/signing-providers", json=configuration("docusign", remote.url)))
+        shop.request(shop.document(wide), signers=people, provider="docusign")
+
+    [envelope] = remote.envelopes.values()
+    recipients = envelope["recipients"]
+    tabs = [(one["tabs"]["signHereTabs"], one["tabs"]["dateSignedTabs"]) for one in recipients["signers"]]
+    assert [(len(signs), len(dates)) for signs, dates in tabs] == [(1, 1)] * 19
+    places = [(tab["pageNumber"], tab["xPosition"], tab["yPosition"]) for kinds in tabs for [tab] in kinds]
+    assert ({page for page, _, _ in places}, len(set(places))) == ({"2"}, 38)
+    assert [one.get("tabs") for one in recipients["carbonCopies"]] == [None]
+
+
 def test_docusign_grants_tokens_for_a_key(bench: Workbench) -> None:
     """The JWT grant: a token is asked for once, and used until it expires."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048).private_bytes(

@@ -9,16 +9,18 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+import typst
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from dragoman.errors import DragomanError
+from dragoman.errors import DragomanError, InvalidInput
 from dragoman.infra.auth.keyring import Keyring
 from dragoman.services.contracts.errors import DocumentInvalid, WrongContent
 from dragoman.services.signatures.errors import SignatureState
 from tests.backstage import sql
 from tests.harness import Server
+from tests.services.signatures.test_attacks import with_price
 from tests.services.signatures.workshop import Crashed, Ledger, Workbench, Workshop
-from tests.tenants import done, invite
+from tests.tenants import done, invite, join
 
 Json = dict[str, Any]
 AGREED = {"agree": True}
@@ -36,7 +38,7 @@ def shop(bench: Workbench) -> Workshop:
     workshop = Workshop.of_new_tenant(bench)
     with workshop.client() as boss:
         for subject in ("ada", "bob", "eve"):
-            invite(boss, subject)
+            join(bench.server, boss, subject, name=subject.title())
     return workshop
 
 
@@ -104,6 +106,9 @@ def test_signers_at_the_same_moment_all_sign(shop: Workshop) -> None:
     """Each signature is put on top of the one before it, whoever comes first."""
     people = [f"p{number}" for number in range(4)]
     document = shop.document()
+    with shop.client() as boss:
+        for name in people:
+            join(shop.server, boss, name)
     signers = [{"name": name, "email": f"{name}@example.com", "subject": name} for name in people]
     draft = shop.request(document, signers=signers)
     shop.send(draft)
@@ -153,6 +158,78 @@ def test_only_the_named_people_sign_each_for_themselves_and_never_a_program(shop
     assert refusal(shop, draft, "ada", role="agent") == (403, "UNAUTHORIZED", "")
     assert (by_key["code"], by_key["details"]["reason"]) == ("UNAUTHORIZED", "NOT_A_PERSON")
     assert sign(shop, draft, "ada")["status"] == "completed"
+
+
+@pytest.mark.parametrize("email", ["ceo@example.com", "ceo@bigcorp.example"])
+def test_a_user_is_not_asked_under_the_address_of_another(shop: Workshop, email: str) -> None:
+    """Of a colleague, or of someone whom nobody here knows: the record of the subject decides."""
+    with shop.client() as boss:
+        join(shop.server, boss, "carla", name="Carla Ceo", email="ceo@example.com", role="org_admin")
+    signers = [{"name": "Carla Ceo", "email": email, "subject": "eve"}]
+
+    with pytest.raises(InvalidInput) as caught:
+        shop.request(shop.document(), signers=signers)
+
+    assert caught.value.details["errors"][0]["field"] == "input.signers.0.subject"
+
+
+def test_a_certificate_names_the_user_as_the_record_does(shop: Workshop) -> None:
+    document = shop.document()
+    draft = shop.request(document, signers=[{"name": "Carla Ceo", "email": "ada@example.com"}])
+    shop.send(draft)
+
+    signed = sign(shop, draft, "ada")
+
+    with shop.client() as boss:
+        report = done(boss.post("/api/signatures/verify", json={"document_id": document["id"]}))
+    assert [(one["signer"], one["email"]) for one in report["signatures"]] == [("Ada", "ada@example.com")]
+    shown_signers = [draft["signers"][0], signed["signers"][0]]
+    assert [(one["name"], one["subject"], one["verified_by"]) for one in shown_signers] == [
+        ("Ada", "ada", "user_record")
+    ] * 2
+    verified = json.loads(shown(shop, draft)["evidence"][0]["record"])["signer"]["verified"]
+    assert (verified["by"], verified["subject"]) == ("user_record", "ada")
+
+
+def test_only_a_user_who_came_and_was_not_renamed_since_signs(shop: Workshop) -> None:
+    """What was approved names somebody; whose record says something else by now is not that one."""
+    with shop.client() as boss:
+        newcomer = invite(boss, "newcomer")
+        users = {one["subject"]: one for one in done(boss.get("/api/users"))}
+        expected = shop.request(shop.document(), "newcomer@example.com")
+        renamed = shop.request(shop.document(), "bob@example.com")
+        shop.send(expected)
+        shop.send(renamed)
+        done(boss.patch(f"/api/users/{users['bob']['id']}", json={"name": "Carla Ceo"}))
+
+        early = refusal(shop, expected, "newcomer")
+        with shop.server.client(newcomer["invitation"]) as code:
+            done(code.post("/api/users/accept", json={}))
+
+    assert expected["signers"][0]["verified_at"] is None
+    assert early == (403, "UNAUTHORIZED", "SIGNER_NOT_VERIFIED")
+    assert sign(shop, expected, "newcomer")["status"] == "completed"
+    assert refusal(shop, renamed, "bob") == (409, "CONFLICT", "SIGNER_CHANGED")
+
+
+def test_a_request_of_an_earlier_release_that_names_another_is_not_signed(shop: Workshop) -> None:
+    """Requests that were prepared before names were looked up are held to the same rule."""
+    draft = shop.request(shop.document(), "eve@example.com")
+    shop.send(draft)
+    signers = [{"name": "Carla Ceo", "email": "ceo@example.com", "role": "signer", "order": 1, "subject": "eve",
+                "state": "pending", "at": None, "reason": None}]  # fmt: skip
+    sql(shop.server, "UPDATE signatures SET signers = $2 WHERE id = $1", UUID(draft["signature_id"]),
+        json.dumps(signers))  # fmt: skip
+
+    assert refusal(shop, draft, "eve") == (409, "CONFLICT", "SIGNER_CHANGED")
+
+
+def test_somebody_without_a_user_record_does_not_sign_by_being_called_so(shop: Workshop) -> None:
+    draft = shop.request(shop.document(), "jane@bigcorp.example")
+    shop.send(draft)
+
+    assert (draft["signers"][0]["verified_by"], draft["signers"][0]["verified_at"]) == ("link", None)
+    assert refusal(shop, draft, "jane@bigcorp.example") == (403, "UNAUTHORIZED", "SIGNER_NOT_VERIFIED")
 
 
 def test_nobody_signs_what_they_have_not_read_or_twice_or_before_their_turn(shop: Workshop) -> None:
@@ -269,6 +346,19 @@ def test_what_is_prepared_is_the_document_that_was_meant_and_a_pdf(shop: Worksho
     assert caught.value.code == "NO_SIGNING_PROVIDER"
 
 
+def test_a_pdf_with_a_form_is_not_prepared(shop: Workshop) -> None:
+    """What is filled in could be changed after the signature: the form is to be flattened first."""
+    content = base64.b64encode(with_price(typst.compile(b"= NDA"))).decode()
+    given = {"content": content, "media_type": "application/pdf", "title": "NDA"}
+    with shop.client() as boss:
+        form = done(boss.post("/api/documents", json=given))
+
+    with pytest.raises(DocumentInvalid) as caught:
+        shop.request(form, "ada@example.com")
+
+    assert "flatten" in caught.value.details["reason"]
+
+
 def test_a_task_that_is_tried_again_prepares_one_request(shop: Workshop) -> None:
     document = shop.document()
     ledger, task = Ledger(), sql(shop.server, "SELECT gen_random_uuid() AS id")[0]["id"]
@@ -303,9 +393,11 @@ def test_the_shell_says_what_a_signature_is_worth(shop: Workshop, tmp_path: Path
     bad.write_bytes(pdf.replace(b"/Kids", b"/Kidz", 1))
     none.write_bytes(b"PK\x03\x04")
 
-    told = [shop.server.cli("signature", "verify", str(file)) for file in (good, bad, none)]
+    told = [shop.server.cli("signature", "verify", str(file), "--tenant", shop.tenant) for file in (good, bad, none)]
+    elsewhere = shop.server.cli("signature", "verify", str(good))
 
-    assert [one.returncode for one in told] == [0, 1, 1]
+    assert [one.returncode for one in (*told, elsewhere)] == [0, 1, 1, 1]
+    assert "vouched for by another tenant" in elsewhere.stdout
     assert "VALID" in told[0].stdout
     assert "Ada <ada@example.com>: intact" in told[0].stdout
     assert "TAMPERED" in told[1].stdout

@@ -13,7 +13,7 @@ from tests.harness import Process, Server, wait_for
 from tests.patience import PATIENCE_S
 from tests.services.signatures.remote_providers import TOKEN, DocumensoServer, serving
 from tests.services.tasks.envelopes import envelope
-from tests.tenants import done
+from tests.tenants import done, join
 
 Json = dict[str, Any]
 PDF = base64.b64encode(typst.compile(b"= NDA")).decode()
@@ -99,6 +99,7 @@ def test_a_contract_is_drafted_approved_sent_signed_and_executed(outgoing: Serve
             assert task["state"] == "succeeded", task
             return task
 
+        join(outgoing, boss, "ada@example.com", email="ada@example.com", name="Ada")
         document = kept(boss)
         given = {"signers": SIGNERS, "title": "Mutual NDA"}
         draft = perform(envelope("signature.prepare", given, resource=about(document)))["result"]

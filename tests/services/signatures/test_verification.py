@@ -7,36 +7,45 @@ import random
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import UUID
 
 import pytest
 import typst
 from asn1crypto import x509
+from cryptography import x509 as x509c
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from pyhanko.pdf_utils.reader import PdfFileReader
 from pyhanko.sign.validation import validate_pdf_signature
 from pyhanko.sign.validation.status import SignatureCoverageLevel
 from pyhanko_certvalidator import ValidationContext
 
+from dragoman.context import TenantId
 from dragoman.services.contracts.errors import DocumentInvalid
-from dragoman.services.signatures.certificates import CertificateAuthority, Holder
-from dragoman.services.signatures.models import Verdict, Verification
+from dragoman.services.signatures.certificates import CertificateAuthority, Holder, Identity, TenantAuthority
+from dragoman.services.signatures.models import Verdict, Verification, VerifiedBy, Voucher
 from dragoman.services.signatures.press import Mark, Press
 from dragoman.services.signatures.verification import verify
 
 Verified = Callable[[bytes], Verification]
 NOW = datetime.now(UTC)
+TENANT = TenantId(UUID(int=1))
 OURS = CertificateAuthority(ec.generate_private_key(ec.SECP256R1()))
 OTHERS = CertificateAuthority(ec.generate_private_key(ec.SECP256R1()))
 
 
-def signed_by(pdf: bytes, *names: str, authority: CertificateAuthority = OURS) -> bytes:
+def signed_by(pdf: bytes, *names: str, authority: CertificateAuthority = OURS, tenant: TenantId = TENANT) -> bytes:
     async def sign() -> bytes:
         content, press = pdf, Press(authority)
         for name in names:
-            holder = Holder(name, "Acme", f"{name.partition(' ')[0].lower()}@example.com")
+            holder = Holder(name, f"{name.partition(' ')[0].lower()}@example.com", VerifiedBy.USER_RECORD)
             mark = Mark(name, "I agree", f"Signed by {name} (100%)")
-            content = await press.sign(content, authority.issue(holder, at=NOW), mark)
+            content = await press.sign(
+                content, authority.of_tenant(tenant, "Acme").issue(holder, at=datetime.now(UTC)), mark, tenant=TENANT
+            )
         await press.stop()
         return content
 
@@ -48,7 +57,9 @@ def verified() -> Iterator[Verified]:
     """Verification by one press for all tests."""
     press = Press(OURS)
     with asyncio.Runner() as runner:
-        yield lambda pdf: runner.run(verify(press, pdf, sha256=hashlib.sha256(pdf).hexdigest()))
+        yield lambda pdf: runner.run(
+            verify(press, pdf, sha256=hashlib.sha256(pdf).hexdigest(), tenant=TENANT, organisation="acme")
+        )
         runner.run(press.stop())
 
 
@@ -82,6 +93,9 @@ def test_verification_names_the_signers(verified: Verified, signed: bytes) -> No
         ("Ada Lovelace", "ada@example.com", "Acme"),
         ("Łukasz Żółw", None, "Acme"),
     ]
+    assert {(one.authority, one.verified_by) for one in report.signatures} == {
+        (Voucher.THIS_TENANT, VerifiedBy.USER_RECORD)
+    }
 
 
 def _flip(pdf: bytes, at: int) -> bytes:
@@ -126,6 +140,142 @@ def test_a_signature_that_others_vouch_for_is_not_ours(verified: Verified, plain
 
     assert (report.verdict, report.valid) == (Verdict.UNTRUSTED, False)
     assert report.signatures[0].intact
+
+
+def test_a_signature_of_another_tenant_is_not_ours(verified: Verified, plain: bytes) -> None:
+    """Its administrators decide whom their user records name: intact, and no more ours than that of a stranger."""
+    report = verified(signed_by(signed_by(plain, "Ada"), "Carla", tenant=TenantId(UUID(int=2))))
+
+    assert (report.verdict, report.valid) == (Verdict.UNTRUSTED, False)
+    assert [(one.signer, one.intact, one.trusted, one.authority) for one in report.signatures] == [
+        ("Ada", True, True, Voucher.THIS_TENANT),
+        ("Carla", True, False, Voucher.OTHER_TENANT),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("organisation", "verdict", "voucher"),
+    [("acme", Verdict.VALID, Voucher.THIS_TENANT), ("beta", Verdict.UNTRUSTED, Voucher.OTHER_TENANT)],
+)
+def test_what_was_signed_before_tenants_had_authorities_still_verifies(
+    organisation: str, verdict: Verdict, voucher: Voucher
+) -> None:
+    """The file was made by release 0.1 with the key of this installation: its one authority named the tenant."""
+    pdf = Path(__file__).with_name("signed-by-one-authority.pdf").read_bytes()
+
+    async def look() -> Verification:
+        press = Press(CertificateAuthority(ec.derive_private_key(4711, ec.SECP256R1())))
+        found = await verify(press, pdf, sha256="", tenant=TENANT, organisation=organisation)
+        await press.stop()
+        return found
+
+    report = asyncio.run(look())
+
+    assert (report.verdict, {one.authority for one in report.signatures}) == (verdict, {voucher})
+    assert [one.signer for one in report.signatures] == ["Ada", "Bob"]
+
+
+def forged(leaf: x509c.Name, issuer: TenantAuthority, *, ca: bool = False, at: datetime | None = None) -> Identity:
+    """A certificate that the authority of a tenant never issues, made with its key as a thief would."""
+    key, begin = ec.generate_private_key(ec.SECP256R1()), at or datetime.now(UTC)
+    above = x509c.load_der_x509_certificate(issuer.certificate)
+    certificate = (
+        x509c.CertificateBuilder()
+        .subject_name(leaf)
+        .issuer_name(above.subject)
+        .public_key(key.public_key())
+        .serial_number(4711)
+        .not_valid_before(begin - timedelta(minutes=5))
+        .not_valid_after(begin + timedelta(minutes=5))
+        .add_extension(x509c.BasicConstraints(ca=ca, path_length=None), critical=True)
+        .add_extension(_usage(ca=ca), critical=True)
+        .sign(issuer._key, hashes.SHA256())  # pyright: ignore[reportPrivateUsage]
+    )
+    return _identity(certificate, key, (issuer.certificate, OURS.certificate))
+
+
+def _identity(certificate: x509c.Certificate, key: ec.EllipticCurvePrivateKey, issuers: tuple[bytes, ...]) -> Identity:
+    plain = key.private_bytes(
+        serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return Identity(certificate.public_bytes(serialization.Encoding.DER), plain, issuers)
+
+
+def _usage(*, ca: bool) -> x509c.KeyUsage:
+    return x509c.KeyUsage(
+        digital_signature=True, content_commitment=True, key_encipherment=False, data_encipherment=False,
+        key_agreement=False, key_cert_sign=ca, crl_sign=ca, encipher_only=False, decipher_only=False,
+    )  # fmt: skip
+
+
+def _named(organisation: str) -> x509c.Name:
+    return x509c.Name(
+        [
+            x509c.NameAttribute(NameOID.ORGANIZATION_NAME, organisation),
+            x509c.NameAttribute(NameOID.COMMON_NAME, "Carla Ceo"),
+        ]
+    )
+
+
+def _under_a_signer(plain: TenantAuthority) -> Identity:
+    """A certificate issued by one that a tenant's authority made an authority."""
+    between = forged(_named("Acme"), plain, ca=True)
+    key = ec.generate_private_key(ec.SECP256R1())
+    between_key, now = serialization.load_der_private_key(between.key, None), datetime.now(UTC)
+    assert isinstance(between_key, ec.EllipticCurvePrivateKey)
+    certificate = (
+        x509c.CertificateBuilder()
+        .subject_name(_named("Acme"))
+        .issuer_name(x509c.load_der_x509_certificate(between.certificate).subject)
+        .public_key(key.public_key())
+        .serial_number(4712)
+        .not_valid_before(now - timedelta(minutes=5))
+        .not_valid_after(now + timedelta(minutes=5))
+        .add_extension(x509c.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(ca=False), critical=True)
+        .sign(between_key, hashes.SHA256())
+    )
+    return _identity(certificate, key, (between.certificate, *between.issuers))
+
+
+STOLEN: dict[str, Callable[[TenantAuthority], Identity]] = {
+    "a certificate in the name of another organisation": lambda own: forged(_named("Beta"), own),
+    "an authority of its own below it": _under_a_signer,
+    "a certificate that has ended": lambda own: forged(_named("Acme"), own, at=NOW - timedelta(days=1)),
+}
+
+
+@pytest.mark.parametrize("what", STOLEN)
+def test_the_authority_of_a_tenant_vouches_for_nothing_beyond_its_limits(
+    verified: Verified, plain: bytes, what: str
+) -> None:
+    """What a stolen key of one tenant is good for: signers of that tenant, and no other organisation's."""
+    own = OURS.of_tenant(TENANT, "Acme")
+
+    def sign(identity: Identity) -> bytes:
+        async def pressed() -> bytes:
+            press = Press(OURS)
+            signed = await press.sign(plain, identity, Mark("C", "I agree", "Signed"), tenant=TENANT)
+            await press.stop()
+            return signed
+
+        return asyncio.run(pressed())
+
+    report = verified(sign(STOLEN[what](own)))
+
+    assert verified(sign(forged(_named("Acme"), own))).verdict is Verdict.VALID
+    assert (report.verdict, report.signatures[0].authority) == (Verdict.UNTRUSTED, Voucher.UNKNOWN)
+
+
+def test_certificates_of_signers_end_within_hours_and_authorities_follow_from_the_key() -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    first, second = (CertificateAuthority(key).of_tenant(TENANT, "acme") for _ in range(2))
+
+    leaf = x509c.load_der_x509_certificate(first.issue(Holder("Ada", "ada@example.com"), at=NOW).certificate)
+
+    assert first.certificate == second.certificate
+    assert first.certificate != CertificateAuthority(key).of_tenant(TenantId(UUID(int=2)), "acme").certificate
+    assert leaf.not_valid_after_utc - leaf.not_valid_before_utc == timedelta(hours=1)
 
 
 def test_a_pdf_without_signatures_is_unsigned(verified: Verified, plain: bytes) -> None:

@@ -15,13 +15,17 @@ from dragoman.app.signatures import build_signatures
 from dragoman.context import Caller, PrincipalType, Role, TenantId
 from dragoman.errors import DragomanError
 from dragoman.infra.auth.keyring import Keyring
+from dragoman.infra.breaker import Breakers
 from dragoman.infra.config import load_settings
 from dragoman.infra.db import CORE_ROLE, Database
+from dragoman.infra.outbound import Allowed, Clients
+from dragoman.infra.telemetry.metrics import Metrics
 from dragoman.operations import Handlers
 from dragoman.services.tasks.actions.envelope import Envelope
 from dragoman.services.workers.protocol import Assignment, Performed
 from tests.backstage import database_url, sql
 from tests.harness import Server
+from tests.services.audit.stating import make_trail
 from tests.tenants import done, new_tenant
 
 Json = dict[str, Any]
@@ -82,8 +86,10 @@ class Workbench:
         db, core_db = Database(database_url(server)), Database(database_url(server), role=CORE_ROLE)
         self._databases = (db, core_db)
         keyring = Keyring.open(server.data_dir / "secrets")
-        documents = build_documents(settings, Handlers(), db)
-        self.core = build_signatures(settings, Handlers(), db, core_db, documents, keyring)
+        trail = make_trail(db, mac_key=keyring.audit_mac)
+        documents = build_documents(settings, Handlers(), db, trail)
+        outgoing = Clients(Breakers(metrics=Metrics()), Allowed.of(settings.outbound.allow))
+        self.core = build_signatures(settings, Handlers(), (db, core_db), trail, documents, keyring, outgoing)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Do it on its loop."""

@@ -46,3 +46,12 @@ def caller_of(tenant: UUID | None = None, *, subject: str = "ada") -> Caller:
         credential="token",
         issued_at=time(),
     )
+
+
+class NoGrants:
+    """Nobody acts for another."""
+
+    async def find(self, caller: Caller, on_behalf_of: str, action: str) -> UUID | None:
+        """Find none."""
+        del caller, on_behalf_of, action
+        return None

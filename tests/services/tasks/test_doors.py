@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.backstage import sql
 from tests.harness import Server, wait_for
 from tests.services.tasks.doors import Door, Json, a2a, mcp, rest, seed
 from tests.services.tasks.envelopes import envelope
@@ -74,6 +75,19 @@ def test_a_step_that_the_lifecycle_has_not_is_refused_and_kept(door: Door) -> No
     last = door.status(task_id)["history"][-1]
     assert (last["from"], last["to"], last["refused"]) == ("succeeded", "in_progress", True)
     assert door.status(task_id)["state"] == "succeeded"
+
+
+@pytest.mark.req("ORC-LIF-2")
+def test_a_task_that_was_only_requested_cannot_be_said_to_have_succeeded(door: Door, counting: Server) -> None:
+    task_id = door.ended(door.submit(envelope())["task_id"])["task_id"]
+    sql(counting, "UPDATE tasks SET state = 'requested' WHERE id = $1::uuid", task_id)
+
+    refused = door.call("task_transition", {"task_id": task_id, "to": "succeeded"})["error"]
+
+    assert refused["code"] == "INVALID_TRANSITION"
+    last = door.status(task_id)["history"][-1]
+    assert (last["from"], last["to"], last["refused"]) == ("requested", "succeeded", True)
+    assert door.status(task_id)["state"] == "requested"
 
 
 @pytest.mark.req("ORC-IDM-1")

@@ -6,6 +6,7 @@ from contextvars import Context
 from datetime import timedelta
 from uuid import UUID, uuid4
 
+import orjson
 import pytest
 
 from dragoman.errors import UpstreamUnavailable
@@ -20,7 +21,7 @@ from dragoman.services.tasks.engine.notifier import TaskNotifier
 from dragoman.services.tasks.engine.steps import Birth, LaneName, Queue, Step, Written
 from dragoman.services.tasks.engine.store import Claim, Durations, EngineStore
 from dragoman.services.tasks.engine.store_effects import EffectStore, Entered, Intent
-from dragoman.services.tasks.events import Event
+from dragoman.services.tasks.events import Loggable
 from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.models import Task
 from dragoman.services.tasks.turns.event_buffer import EventBuffer
@@ -72,14 +73,14 @@ class Turnstile(Attempt):
     async def perform(self) -> Step:
         """Wait, then succeed."""
         await self.open.wait()
-        event = events.status(State.IN_PROGRESS, State.SUCCEEDED, attempt=self.lease.attempt)
+        event = events.StatusEvent(State.IN_PROGRESS, State.SUCCEEDED, attempt=self.lease.attempt)
         return Step.of(self.lease, self.task.tenant_id, [event], queue=Queue.END)
 
     def unstorable(self) -> Step:
         """Never needed here."""
         raise AssertionError
 
-    def report(self, events: Sequence[Event]) -> Step:
+    def report(self, events: Sequence[Loggable]) -> Step:
         """Say something."""
         return Step.of(self.lease, self.task.tenant_id, events)
 
@@ -100,14 +101,14 @@ class Lane:
     def __init__(self) -> None:
         self.taken: dict[UUID, Turnstile] = {}
 
-    def crowded(self) -> Sequence[str]:
+    def crowded(self) -> Sequence[tuple[UUID | None, str]]:
         """Return nothing: there is room."""
         return ()
 
     def take(self, claim: Claim, lease: Lease) -> Turnstile:
         """Take it."""
         attempt = Turnstile(claim.task, lease)
-        attempt.opening = events.status(State.QUEUED, State.IN_PROGRESS, attempt=lease.attempt)
+        attempt.opening = events.opened(claim.task.state, lease.attempt, last=claim.task.attempt)
         self.taken[attempt.task.id] = attempt
         return attempt
 
@@ -124,7 +125,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def queued(tenant: UUID) -> Birth:
-    born = [*events.accepted(), events.status(State.VALIDATED, State.QUEUED)]
+    born = [*events.accepted(), events.StatusEvent(State.VALIDATED, State.QUEUED)]
     return Birth(
         tenant=tenant, id=uuid4(), context_id=str(uuid4()), owner="ada", caller={}, state="queued", events=list(born),
         attempt=0, queue=True,
@@ -192,6 +193,34 @@ async def test_an_opening_whose_answer_was_lost_does_not_cost_the_result(url: st
     await engine.stop()
 
 
+async def test_an_attempt_that_was_lost_before_it_wrote_anything_is_in_the_log(url: str, db: Database) -> None:
+    """Its process died in the moment after the claim: the attempt that takes the task over says so."""
+    dying = EngineStore(db, trail_of(db), Durations(lease=timedelta()))
+    store = EngineStore(db, trail_of(db), Durations(lease=timedelta(minutes=5)))
+    engine, lane, birth = engine_on(store), Lane(), queued(caller_of().tenant)
+    await store.add_turns([birth])
+    await dying.claim(uuid4(), LaneName.TURN, 100, left=False)
+    await dying.claim(uuid4(), LaneName.TURN, 100, left=True)
+
+    engine.serve(lane)
+    claiming = asyncio.create_task(engine.claim_forever())
+    await until(lambda: birth.id in lane.taken)
+    claiming.cancel()
+    lane.taken[birth.id].open.set()
+    async with asyncio.timeout(PATIENCE_S):
+        await lane.taken[birth.id].written.wait()
+
+    steps = "SELECT body FROM task_events WHERE task_id = $1 ORDER BY seq OFFSET 3"
+    log = [events.decode(orjson.loads(row["body"])) for row in await superuser(url, steps, birth.id)]
+    assert log == [
+        events.StatusEvent(State.QUEUED, State.IN_PROGRESS, attempt=1),
+        events.StatusEvent(State.IN_PROGRESS, State.IN_PROGRESS, attempt=2),
+        events.StatusEvent(State.IN_PROGRESS, State.IN_PROGRESS, attempt=3, reason=events.TAKEN_OVER),
+        events.StatusEvent(State.IN_PROGRESS, State.SUCCEEDED, attempt=3),
+    ]
+    await engine.stop()
+
+
 async def test_what_was_not_begun_is_given_back_without_counting(url: str, db: Database) -> None:
     store = EngineStore(db, trail_of(db), Durations(lease=timedelta(minutes=5)))
     engine, tenant = engine_on(store), caller_of().tenant
@@ -206,17 +235,17 @@ async def test_what_was_not_begun_is_given_back_without_counting(url: str, db: D
 
 async def test_events_held_when_a_turn_ends_are_written_with_its_end() -> None:
     """A write is under way and another waits behind it, with what was reported since."""
-    written, go = list[Event](), asyncio.Event()
+    written, go = list[Loggable](), asyncio.Event()
 
-    async def write(reported: list[Event]) -> None:
+    async def write(reported: list[Loggable]) -> None:
         await go.wait()
         written.extend(reported)
 
     buffer = EventBuffer(write)
-    buffer.hold(events.progress("one", None))
+    buffer.hold(events.ProgressEvent("one", None))
     first = asyncio.create_task(buffer.flush())
     await asyncio.sleep(0)
-    buffer.hold(events.progress("two", None))
+    buffer.hold(events.ProgressEvent("two", None))
     second = asyncio.create_task(buffer.flush())
     await asyncio.sleep(0)
 

@@ -279,11 +279,12 @@ def test_an_approval_of_another_tenant_is_no_approval(office: Office) -> None:
     problem(submit(office, governed(given, foreign)), 403, "APPROVAL_INVALID")
 
 
-def test_who_approved_it_cannot_do_it_nor_have_it_done_for_them(office: Office) -> None:
+def test_who_approved_it_cannot_do_it_nor_have_it_done_for_them_under_a_grant(office: Office) -> None:
     given = secret()
     consent = approved(office, given)
     for_bob = {**given, "actor": {"id": "ann", "type": "human", "on_behalf_of": "bob"}}
     by_bob = {**given, "actor": {"id": "bob", "type": "human"}}
+    data(office.person("bob").post("/api/grants", json={"agent": "ann"}), 201)
 
     problem(submit(office, governed(by_bob, consent), "bob"), 403, "SELF_APPROVAL")
     problem(office.person("ann", "org_admin").post("/api/tasks", json=governed(for_bob, consent)), 403, "SELF_APPROVAL")

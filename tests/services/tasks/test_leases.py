@@ -6,9 +6,9 @@ from uuid import uuid4
 
 import pytest
 
+from dragoman.infra.batching import Batcher
 from dragoman.infra.db import Contended
 from dragoman.kit import AttemptFenced
-from dragoman.services.tasks.engine.batching import Batcher
 from dragoman.services.tasks.engine.leases import Lease, fenced
 
 pytestmark = pytest.mark.anyio

@@ -2,13 +2,20 @@
 
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
 from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
 
 from dragoman.services.tasks import store_views as store_read
+from dragoman.services.tasks.access import Visible
 from dragoman.services.tasks.engine import store, store_effects
+from dragoman.services.tasks.lifecycle import State
+from dragoman.services.tasks.models import Cursor, Order, TaskQuery
+from dragoman.services.tasks.store_lists import count_statement, list_statement
 from tests.services.tasks.stored import store as put
 
 pytestmark = pytest.mark.anyio
@@ -25,14 +32,27 @@ STATEMENTS = {
     "history": (store_read.STEPS, "task_events_pkey"),
 }
 # A value of each filter, rare among what is stored, and the index that leads to it.
-FILTERS = {
-    "action": ("rare.action", "delegations_by_action"),
-    "matter": ("matter of rare", "delegations_by_matter"),
-    "correlation_id": ("c-4000", "delegations_by_correlation"),
-    "actor": ("rare", "tasks_by_owner"),
-    "error": ("RARE", "tasks_by_error"),
-    "state": ("failed", "tasks_by_state"),
-    "after": (UUID(int=2**128 - 1), "tasks_pkey"),
+CREATED, CHANGED = partial(TaskQuery, order=Order.CREATED), partial(TaskQuery, order=Order.CHANGED)
+LAST, AT = UUID(int=2**128 - 1), datetime(2100, 1, 1, tzinfo=UTC)
+EVERYTHING, OWN = Visible(), Visible("rare")
+LISTS = {
+    "newest": (CREATED(), EVERYTHING, "tasks_pkey"),
+    "next of newest": (CREATED(after=Cursor(LAST)), EVERYTHING, "tasks_pkey"),
+    "action": (CREATED(action="rare.action"), EVERYTHING, "delegations_by_action"),
+    "matter": (CREATED(matter="matter of rare"), EVERYTHING, "delegations_by_matter"),
+    "correlation_id": (CREATED(correlation_id="c-4000"), EVERYTHING, "delegations_by_correlation"),
+    "actor": (CREATED(actor="rare"), EVERYTHING, "tasks_by_owner"),
+    "error": (CREATED(error="RARE"), EVERYTHING, "tasks_by_error"),
+    "state": (CREATED(states=(State.FAILED,)), EVERYTHING, "tasks_by_state"),
+    "own": (CREATED(), OWN, "tasks_by_owner"),
+    "own and actions": (CREATED(), Visible("rare", actions=True), "tasks_pkey"),
+    "last changed": (CHANGED(), EVERYTHING, "tasks_newest"),
+    "next of last changed": (CHANGED(after=Cursor(LAST, AT)), EVERYTHING, "tasks_newest"),
+    "changed since": (CHANGED(changed_since=AT), EVERYTHING, "tasks_newest"),
+    "context": (CHANGED(context_id="c-4000"), EVERYTHING, "tasks_of_context"),
+    "last changed of a state": (CHANGED(states=(State.FAILED,)), EVERYTHING, "tasks_by_state"),
+    "last changed of states": (CHANGED(states=(State.FAILED, State.DEAD_LETTER)), EVERYTHING, "tasks_by_state"),
+    "own, last changed": (CHANGED(), OWN, "tasks_by_owner"),
 }
 TENANT = uuid4()
 
@@ -56,20 +76,26 @@ async def test_the_core_never_scans_what_is_stored(connection: asyncpg.Connectio
     assert scans(plan) == []
 
 
-@pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.parametrize("name", LISTS)
 async def test_a_list_goes_along_the_index_of_its_filter(connection: asyncpg.Connection, name: str) -> None:
     """Row-level security included: it lets some conditions be looked at only after it."""
-    value, index = FILTERS[name]
+    query, visible, index = LISTS[name]
 
     await connection.execute("SET ROLE dragoman_app")
     try:
-        rows = await connection.fetch(f"EXPLAIN {store_read.list_statement({name: value})}", TENANT, 51, value)
+        statement, values = list_statement(query, visible, columns=store_read.SUMMARY_COLUMNS)
+        rows = await connection.fetch(f"EXPLAIN {statement}", TENANT, *values)
+        counting, values = count_statement(query, visible)
+        counted = await connection.fetch(f"EXPLAIN {counting}", TENANT, *values)
     finally:
         await connection.execute("RESET ROLE")
 
     plan = "\n".join(row[0] for row in rows)
     assert index in plan
     assert scans(plan) == []
+    assert "Limit" in counted[1][0]
+    if (replace(query, after=None), visible) not in ((CREATED(), EVERYTHING), (CHANGED(), EVERYTHING)):
+        assert scans("\n".join(row[0] for row in counted)) == []
 
 
 async def explain(connection: asyncpg.Connection, statement: str) -> str:

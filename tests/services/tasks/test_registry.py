@@ -6,9 +6,11 @@ import pytest
 
 from dragoman.context import Caller
 from dragoman.infra.auth.vault import Vault
+from dragoman.infra.breaker import Breakers
 from dragoman.infra.db import Database, Scope, scope_of
 from dragoman.infra.ids import new_id
-from dragoman.infra.outbound import Guard
+from dragoman.infra.outbound import Allowed, Clients, Upstream
+from dragoman.infra.telemetry.metrics import Metrics
 from dragoman.services.tasks.actions.errors import NotDeclared, TooManyWorkers, WorkerNotFound
 from dragoman.services.workers import models as m
 from dragoman.services.workers.permissions import CapabilityPermissions
@@ -44,14 +46,19 @@ class Process:
     permissions: CapabilityPermissions = field(init=False)
 
     def __post_init__(self) -> None:
-        guard, vault = Guard(), Vault(b"k" * 32)
+        clients, vault = Clients(Breakers(metrics=Metrics()), Allowed()).of_tenants(Upstream.WORKER), Vault(b"k" * 32)
         self.store = CountingStore(self.db)
-        remote = RemoteWorkers(guard, vault, own_input={}.get)
+        remote = RemoteWorkers(clients, vault, own_input={}.get)
         self.registry = CapabilityRegistry(
             self.store, [hand("signature", SEND)], open_remote=remote.open, clock=lambda: self.now_s
         )
         self.service = WorkerService(
-            self.store, self.registry, guard=guard, vault=vault, after_commit=self.db.after_commit, new_id=new_id
+            self.store,
+            self.registry,
+            guard=clients.guard,
+            vault=vault,
+            after_commit=self.db.after_commit,
+            new_id=new_id,
         )
         self.permissions = CapabilityPermissions(self.store, self.registry, after_commit=self.db.after_commit)
 

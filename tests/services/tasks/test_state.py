@@ -9,6 +9,7 @@ import pytest
 
 from dragoman.infra.db import Database
 from dragoman.services.tasks.errors import StateTooLarge, TaskStateTooLarge
+from dragoman.services.tasks.models import ThreadKey
 from dragoman.services.tasks.store import TaskStore, ThreadStore
 from tests.infra.databases import superuser
 
@@ -17,6 +18,7 @@ TALK = """
 INSERT INTO threads (tenant_id, thread_id, owner, context_expires_at, expires_at)
 VALUES ($1, 'c', 'ada', now() + interval '1 hour', now() + interval '1 day')"""
 LIMIT = 10_000
+TALK_OF = ThreadKey("ada", "c")
 
 
 @pytest.fixture
@@ -36,9 +38,9 @@ async def test_no_change_of_a_conversation_is_lost_between_two_processes(url: st
     tenant, stores = uuid4(), [ThreadStore(db) for db in databases]
     await superuser(url, TALK, tenant)
 
-    await asyncio.gather(*(s.modify(tenant, "c", "notes", with_one_more, LIMIT) for _ in range(20) for s in stores))
+    await asyncio.gather(*(s.modify(tenant, TALK_OF, "notes", with_one_more, LIMIT) for _ in range(20) for s in stores))
 
-    assert await stores[0].load(tenant, "c", "notes") == list(range(40))
+    assert await stores[0].load(tenant, TALK_OF, "notes") == list(range(40))
 
 
 async def test_no_change_of_a_task_is_lost_between_two_processes(databases: list[Database]) -> None:
@@ -53,17 +55,17 @@ async def test_a_change_that_fails_or_is_too_large_leaves_what_was_there(url: st
     tenant, task_id = uuid4(), uuid4()
     threads, tasks = ThreadStore(databases[0]), TaskStore(databases[0])
     await superuser(url, TALK, tenant)
-    await threads.modify(tenant, "c", "k", lambda _: "kept", LIMIT)
+    await threads.modify(tenant, TALK_OF, "k", lambda _: "kept", LIMIT)
     await tasks.modify(tenant, task_id, "k", lambda _: "kept", LIMIT)
 
     with pytest.raises(StateTooLarge):
-        await threads.modify(tenant, "c", "k", lambda _: "x" * LIMIT, LIMIT)
+        await threads.modify(tenant, TALK_OF, "k", lambda _: "x" * LIMIT, LIMIT)
     with pytest.raises(TaskStateTooLarge):
         await tasks.modify(tenant, task_id, "k", lambda _: "x" * LIMIT, LIMIT)
     with pytest.raises(ZeroDivisionError):
         await tasks.modify(tenant, task_id, "new", lambda _: 1 // 0, LIMIT)
 
-    assert await threads.load(tenant, "c", "k") == "kept"
+    assert await threads.load(tenant, TALK_OF, "k") == "kept"
     assert await tasks.load(tenant, task_id, "k") == "kept"
     assert await superuser(url, "SELECT key FROM task_data WHERE key = 'new'") == []
 
@@ -73,8 +75,8 @@ async def test_a_value_that_is_replaced_or_removed_gives_its_bytes_back(url: str
     await superuser(url, TALK, tenant)
 
     for _ in range(5):
-        await threads.modify(tenant, "c", "k", lambda _: "x" * (LIMIT // 2), LIMIT)
-    await threads.modify(tenant, "c", "k", lambda _: None, LIMIT)
+        await threads.modify(tenant, TALK_OF, "k", lambda _: "x" * (LIMIT // 2), LIMIT)
+    await threads.modify(tenant, TALK_OF, "k", lambda _: None, LIMIT)
 
-    assert await threads.load(tenant, "c", "k") is None
-    assert await threads.find(tenant, "c") == (False, 0)
+    assert await threads.load(tenant, TALK_OF, "k") is None
+    assert await threads.find(tenant, TALK_OF) == (False, 0)

@@ -49,7 +49,7 @@ async def test_of_two_attempts_at_one_moment_only_the_one_that_has_the_task_move
     await superuser(url, LEASED, caller.tenant, task_id, owner)
 
     def step(lease: Lease, state: State, name: str) -> Step:
-        event = events.status(State.IN_PROGRESS, state, attempt=lease.attempt)
+        event = events.StatusEvent(State.IN_PROGRESS, state, attempt=lease.attempt)
         record = trail.write(caller, Entry(name, Outcome.DONE))
         return Step.of(lease, caller.tenant, [event], lane="action", queue=Queue.END, _records=(record,))
 
@@ -76,7 +76,10 @@ async def test_turns_of_one_key_leave_the_queue_one_after_another(db: Database) 
         return _birth(caller.tenant, task_id, owner)
 
     def end(task_id: UUID) -> Step:
-        path = [events.status(State.QUEUED, State.IN_PROGRESS), events.status(State.IN_PROGRESS, State.SUCCEEDED)]
+        path = [
+            events.StatusEvent(State.QUEUED, State.IN_PROGRESS),
+            events.StatusEvent(State.IN_PROGRESS, State.SUCCEEDED),
+        ]
         return Step.of(Lease(task_id, owner, 1), caller.tenant, path, queue=Queue.END)
 
     blocked = [await store.add_turns([birth(task_id)]) for task_id in ids]
@@ -98,7 +101,7 @@ async def test_a_turn_that_is_cancelled_while_it_waits_lets_nobody_past(db: Data
     for task_id in (first, second, third):
         await store.add_turns([_birth(caller.tenant, task_id, owner)])
     cancelled = Step(
-        tenant=caller.tenant, id=second, events=[events.status(State.QUEUED, State.CANCELLED)], queue=Queue.END
+        tenant=caller.tenant, id=second, events=[events.StatusEvent(State.QUEUED, State.CANCELLED)], queue=Queue.END
     )
 
     (written,), freed = await store.step([cancelled])
@@ -124,14 +127,14 @@ async def test_of_two_turns_of_a_key_at_one_moment_one_is_first(url: str) -> Non
 
 
 async def test_a_step_that_the_lifecycle_does_not_have_cannot_be_made() -> None:
-    event = events.status(State.QUEUED, State.SUCCEEDED)
+    event = events.StatusEvent(State.QUEUED, State.SUCCEEDED)
 
     with pytest.raises(InvalidTransition):
         Step(tenant=uuid4(), id=uuid4(), events=[event])
 
 
 async def test_a_step_of_an_action_cannot_be_made_without_its_record() -> None:
-    event = events.status(State.IN_PROGRESS, State.SUCCEEDED)
+    event = events.StatusEvent(State.IN_PROGRESS, State.SUCCEEDED)
 
     with pytest.raises(ValueError, match="audit record"):
         Step(tenant=uuid4(), id=uuid4(), events=[event], lane="action")
@@ -145,7 +148,7 @@ def _birth(tenant: UUID, task_id: UUID, owner: UUID) -> Birth:
         owner="ada",
         caller={},
         state="queued",
-        events=[*events.accepted(), events.status(State.VALIDATED, State.QUEUED)],
+        events=[*events.accepted(), events.StatusEvent(State.VALIDATED, State.QUEUED)],
         attempt=0,
         queue=True,
         worker=owner,

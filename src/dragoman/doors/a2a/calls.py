@@ -2,19 +2,22 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Final, Protocol
 from uuid import NAMESPACE_URL, uuid5
 
+from dragoman import kit
 from dragoman.context import Caller, current_request
 from dragoman.doors.a2a.card import Cards
+from dragoman.doors.a2a.ecosystem import A2aEcosystem
 from dragoman.doors.a2a.errors import UnsupportedOperation
 from dragoman.doors.a2a.negotiation import SESSION_EXTENSION, VERSION
 from dragoman.doors.a2a.push import page_json, push_json, read_create, read_one, read_page, read_sent_push
 from dragoman.doors.a2a.reading import Reader, Sent, page_token, read_list, read_send
 from dragoman.doors.a2a.wire import event_json, reply_json, task_json
 from dragoman.gate import Gate
+from dragoman.infra.limits import OpenStreams
 from dragoman.operations import AnyOperation
 from dragoman.services.push.models import NewPushConfig
 from dragoman.services.push.operations import CREATE_PUSH, DELETE_PUSH, GET_PUSH, LIST_PUSH
@@ -65,14 +68,18 @@ class Calls:
         *,
         find_operation: Callable[[str], AnyOperation | None],
         cards: Cards,
+        ecosystem: A2aEcosystem,
         longest_wait_s: float,
+        streams: OpenStreams,
     ) -> None:
         self.gate = gate
         self.tasks = tasks
         self._pushes = pushes
         self._find_operation = find_operation
         self.cards = cards
+        self._ecosystem = ecosystem
         self.longest_wait_s = longest_wait_s
+        self._open_streams = streams
         self.answers: Answers = {
             "SendMessage": self.send,
             "GetTask": self.get,
@@ -103,6 +110,7 @@ class Calls:
         """Send a message and follow what comes of it."""
         sent = self._read(call, 0)
         await self.admit(call.caller, sent)
+        self.hold_place(call.caller)
         answer = await self.tasks.stream(call.caller, await self._incoming(call, sent))
         if isinstance(answer, Reply):
             return _only({"message": reply_json(answer)})
@@ -120,15 +128,19 @@ class Calls:
 
     async def page(self, call: Call) -> Json:
         """A page of tasks, the latest first."""
-        wanted, history_length, with_artifacts = read_list(call.params)
+        request = read_list(call.params)
+        query = request.query
         await self.gate.guard(LIST_TASKS, call.caller)
-        found, total = await self.tasks.page(call.caller, wanted)
-        shown = found[: wanted.limit]
-        more = len(found) > wanted.limit
+        tasks = await self.tasks.page(call.caller, query)
+        # Counted for the first page alone: the token tells the others.
+        total = request.total if request.total is not None else await self.tasks.count(call.caller, query)
+        shown, more = tasks[: query.limit], len(tasks) > query.limit
         return {
-            "tasks": [task_json(task, history_length=history_length, artifacts=with_artifacts) for task in shown],
-            "nextPageToken": page_token(shown[-1].status_at, shown[-1].id) if more else "",
-            "pageSize": wanted.limit,
+            "tasks": [
+                task_json(task, history_length=request.history_length, artifacts=request.artifacts) for task in shown
+            ],
+            "nextPageToken": page_token(shown[-1], total) if more else "",
+            "pageSize": query.limit,
             "totalSize": total,
         }
 
@@ -150,6 +162,7 @@ class Calls:
         seen = call.last_event_id
         if task.terminal and (seen is None or seen >= task.seq):
             raise UnsupportedOperation("the task has ended, and nothing more will happen to it", state=task.state.value)
+        self.hold_place(call.caller)
         if seen is not None:
             return self._replay(call.caller, task, min(seen, task.seq))
         return self._events(call.caller, task, task_json(task), ended=False)
@@ -157,7 +170,7 @@ class Calls:
     async def extended_card(self, call: Call) -> Json:
         """The card for this caller."""
         await self.gate.admit(GET_TASK, call.caller)
-        return self.cards.extended(call.base_url, call.caller)
+        return await self.cards.extended(call.base_url, call.caller)
 
     async def create_push(self, call: Call) -> Json:
         """Tell somebody of what happens to a task from now on."""
@@ -193,18 +206,29 @@ class Calls:
             session_context=SESSION_EXTENSION in call.extensions,
         )
 
+    def opened(self, caller: Caller, sent: Sent) -> Incoming:
+        """The message, whose task carries what matters if it begins a conversation and its sender asked for that."""
+        if sent.session is None:
+            return sent.incoming
+        return replace(sent.incoming, opening=partial(self._open_session, caller, sent.session))
+
+    async def _open_session(self, caller: Caller, session: kit.Session) -> Json:
+        adapter: kit.EcosystemAdapter[Json] = self._ecosystem.adapter(caller)
+        return {"session_context": asdict(await adapter.get_session_context(session))}
+
     async def _incoming(self, call: Call, sent: Sent) -> Incoming:
         """The message, with the push configuration that came with it."""
-        new = read_sent_push(call.params, call.version)
+        new, incoming = read_sent_push(call.params, call.version), self.opened(call.caller, sent)
         if new is None:
-            return sent.incoming
+            return incoming
+        await self.gate.guard(CREATE_PUSH, call.caller, admitted=self.gate.include(CREATE_PUSH, call.caller))
         await self._pushes.check(new)
-        return replace(sent.incoming, attach=partial(self._attach, new))
+        return replace(incoming, attach=partial(self._attach, call.caller, new))
 
-    async def _attach(self, new: NewPushConfig, task: Task, after: int) -> None:
+    async def _attach(self, caller: Caller, new: NewPushConfig, task: Task, after: int) -> None:
         # By its address: a message that is sent again brings the same configuration.
         config_id = new.id or str(uuid5(NAMESPACE_URL, new.url))
-        await self._pushes.attach(task, replace(new, id=config_id), after=after, keep=True)
+        await self._pushes.attach(caller, task, replace(new, id=config_id), after=after, keep=True)
 
     async def admit(self, caller: Caller, sent: Sent) -> None:
         """Count a message; one that names an operation is counted as that, and its task says whether the caller may.
@@ -227,6 +251,15 @@ class Calls:
             Forbidden: the caller lacks the permission.
         """
         await self.gate.guard(SEND_MESSAGE, caller, admitted=self.gate.include(SEND_MESSAGE, caller))
+
+    def hold_place(self, caller: Caller) -> None:
+        """Count the stream that this request opens, until the request is over.
+
+        Raises:
+            RateLimited: there are too many.
+        """
+        if (request := current_request()) is not None:
+            request.hold(self._open_streams.place(caller))
 
     async def _events(self, caller: Caller, task: Task, first: Json, *, ended: bool) -> Events:
         yield task.seq, {"task": first}

@@ -1,17 +1,16 @@
 """The agent card: written from what is registered, so that it cannot promise anything else."""
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import orjson
-from pydantic import BaseModel
 
 from dragoman import kit
 from dragoman.context import Caller
+from dragoman.doors.a2a.ecosystem import A2aAdapter, A2aEcosystem
 from dragoman.doors.a2a.negotiation import OLDER, SESSION_EXTENSION, TOOLS_EXTENSION, VERSION
 from dragoman.doors.a2a.reading import Modes
 from dragoman.doors.a2a.signing import CardSigner
@@ -47,7 +46,12 @@ _SESSION_CONTEXT: Final[Json] = {
     "description": "For clients that activate it, the first task of a new context carries the memories that fit what "
     "was said and the rules in force. A message that names a tool begins no session, and its task carries none.",
     "required": False,
-    "params": {"carried": "task.metadata.session_context", "fields": ["memories", "constraints"]},
+    "params": {
+        "carried": "task.metadata.session_context",
+        "fields": ["memories", "constraints", "omitted", "unavailable"],
+        "asked": "message.metadata.session_context",
+        "asks": ["ids", "max_characters"],
+    },
 }
 
 
@@ -64,18 +68,16 @@ class Cards:
 
     def __init__(
         self,
-        operations: Iterable[AnyOperation],
+        ecosystem: A2aEcosystem,
         agent: kit.Agent | None,
         *,
         version: str,
-        may: Callable[[Caller, AnyOperation], bool],
         signer: CardSigner,
         grpc_port: int | None = None,
     ) -> None:
-        self._operations = operations
+        self._ecosystem = ecosystem
         self._agent = agent
         self._version = version
-        self._may = may
         self.signer = signer
         self._grpc_port = grpc_port
         self._kept: dict[tuple[str, Shape | None], Card] = {}
@@ -85,11 +87,11 @@ class Cards:
             written=frozenset({_TEXT, _JSON}).union(*(skill.info.output_modes for skill in skills)),
         )
 
-    def public(self, base_url: str, shape: Shape | None = None) -> Card:
+    async def public(self, base_url: str, shape: Shape | None = None) -> Card:
         """For everybody, with the addresses under which the server was asked; `shape` is that of an older version."""
         kept = self._kept.get((base_url, shape))
         if kept is None:
-            card = self._card(base_url, list(self._operations))
+            card = await self._card(base_url, self._ecosystem.adapter(None))
             body = orjson.dumps(shape(card, base_url) if shape else self.signer.sign(card, base_url))
             kept = Card(body, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
             if len(self._kept) >= _MOST_KEPT:
@@ -97,18 +99,18 @@ class Cards:
             self._kept[base_url, shape] = kept
         return kept
 
-    def extended(self, base_url: str, caller: Caller) -> Json:
+    async def extended(self, base_url: str, caller: Caller) -> Json:
         """For one caller: nothing that it would be refused."""
-        card = self._card(base_url, [one for one in self._operations if self._may(caller, one)])
+        card = await self._card(base_url, self._ecosystem.adapter(caller))
         return self.signer.sign(card, base_url)
 
-    def _card(self, base_url: str, operations: list[AnyOperation]) -> Json:
+    async def _card(self, base_url: str, adapter: A2aAdapter) -> Json:
         agent = self._agent
-        tools = [_operation_tool(operation) for operation in operations]
+        tools = await adapter.tools()
         own = agent.skills if agent else ()
         tools += [_kit_tool(skill, tool) for skill in own for tool in skill.tools]
         # What the agent was written for comes first: who reads a part of a card reads its beginning.
-        skills = [*(_kit_skill(skill) for skill in own), *_operation_skills(operations)]
+        skills = [*(_kit_skill(skill) for skill in own), *_operation_skills(adapter.operations)]
         return {
             "name": agent.name if agent else "Dragoman",
             "description": agent.description
@@ -172,23 +174,6 @@ def _tools_extension(tools: list[Json]) -> Json:
         "required": False,
         "params": {"tools": tools},
     }
-
-
-def _operation_tool(operation: AnyOperation) -> Json:
-    return {
-        "name": operation.tool,
-        "skill": operation.skill,
-        "description": operation.description or operation.summary,
-        "permission": operation.permission,
-        "inputSchema": _schema(operation.input),
-        "outputSchema": _schema(operation.output),
-    }
-
-
-@cache
-def _schema(model: type[BaseModel]) -> Json:
-    """Made once: who asks under ever new names of this host must not keep the server busy with it."""
-    return model.model_json_schema()
 
 
 def _operation_skills(operations: list[AnyOperation]) -> list[Json]:

@@ -36,10 +36,10 @@ class A2ADoor:
         elif scope["path"] == CARD_PATH:
             request.context.route = CARD_PATH
             shape = card_03 if asks_for_older(request.headers, request.query) else None
-            await self._show_card(request, send, self._calls.cards.public(request.base_url, shape))
+            await self._show_card(request, send, await self._calls.cards.public(request.base_url, shape))
         elif scope["path"] == OLD_CARD_PATH:
             request.context.route = OLD_CARD_PATH
-            await self._show_card(request, send, self._calls.cards.public(request.base_url, old_card))
+            await self._show_card(request, send, await self._calls.cards.public(request.base_url, old_card))
         elif scope["path"].startswith(SEED_PREFIX):
             await self._seed.serve(request, send)
         else:

@@ -12,6 +12,7 @@ from dragoman.doors.a2a.requests import Headers, Json, Request
 from dragoman.doors.a2a.streaming import send_events
 from dragoman.errors import DragomanError, Internal
 from dragoman.infra.edge import Send
+from dragoman.jsontext import UnfitJson, rpc_id_of
 
 _LOG = structlog.get_logger(__name__)
 _JSON: Final = (b"content-type", b"application/json")
@@ -43,7 +44,7 @@ async def serve_envelope(
 
     try:
         body = await read()
-        rpc_id = _read_id(body)
+        rpc_id = rpc_id_of(body)
         method, params = _read_method(body)
         methods, answered = choose(method)
         if (stream := methods.streams.get(method)) is None:
@@ -52,8 +53,11 @@ async def serve_envelope(
             return
         events = await stream(request.call(params))
     except DragomanError as error:
+        if isinstance(error, UnfitJson):
+            rpc_id = rpc_id_of(error.value)
         if wire_of(error).by_http:
             raise
+        request.context.refusal = error
         await send_json(send, answered, fail(error))
         return
     except Exception:  # noqa: BLE001 - an edge: nothing unforeseen may reach the wire
@@ -77,11 +81,6 @@ def _unknown(method: str) -> Callable[[Call], Awaitable[Json]]:
         raise MethodNotFound(method)
 
     return refuse
-
-
-def _read_id(body: Any) -> RpcId:
-    rpc_id = cast("Json", body).get("id") if isinstance(body, dict) else None
-    return rpc_id if isinstance(rpc_id, str | int | float) and not isinstance(rpc_id, bool) else None
 
 
 def _read_method(body: Any) -> tuple[str, Any]:

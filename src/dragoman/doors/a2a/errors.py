@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from dragoman.context import current_request
 from dragoman.errors import DragomanError, InvalidInput, Kind
 from dragoman.services.push.errors import PushConfigNotFound
 from dragoman.services.tasks.errors import (
@@ -151,10 +152,13 @@ def details_of(error: DragomanError) -> list[Json]:
     }
     if told:
         info["metadata"] = told
-    if not isinstance(error, InvalidInput) or not error.details["errors"]:
-        return [info]
-    violations = [{"field": one["field"], "description": one["message"]} for one in error.details["errors"]]
-    return [info, {"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": violations}]
+    details = [info]
+    if isinstance(error, InvalidInput) and error.details["errors"]:
+        violations = [{"field": one["field"], "description": one["message"]} for one in error.details["errors"]]
+        details.append({"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": violations})
+    if (request := current_request()) is not None:
+        details.append({"@type": "type.googleapis.com/google.rpc.RequestInfo", "requestId": request.id})
+    return details
 
 
 def _text(value: Any) -> str:

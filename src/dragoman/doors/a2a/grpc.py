@@ -4,6 +4,7 @@ import asyncio
 from contextlib import aclosing
 from typing import Any, Final
 
+import orjson
 import structlog
 from a2a.types import a2a_pb2
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError, SerializeToJsonError
@@ -13,16 +14,19 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from dragoman.arguments import whole_numbers
 from dragoman.doors.a2a.calls import Calls, Events
-from dragoman.doors.a2a.errors import MethodNotFound, details_of, wire_of
+from dragoman.doors.a2a.errors import MethodNotFound, UnsupportedOperation, details_of, wire_of
 from dragoman.doors.a2a.requests import Headers, Json, Request
 from dragoman.errors import DragomanError, Internal, InvalidInput, UpstreamUnavailable
 from dragoman.infra.edge import AsgiScope, Receive, Send, run_until_stopping
+from dragoman.jsontext import check_values
 
 _LOG = structlog.get_logger(__name__)
 _SERVICE: Final = a2a_pb2.DESCRIPTOR.services_by_name["A2AService"]
+# Brackets that cannot make an answer too deep, whatever it is: three messages for each level of an object.
+_SHALLOW: Final = 30
 _PREFIX: Final = f"/{_SERVICE.full_name}/"
 # Named so that their descriptors are there when a detail of one of these types is packed.
-DETAILS: Final = (error_details_pb2.ErrorInfo, error_details_pb2.BadRequest)
+DETAILS: Final = (error_details_pb2.ErrorInfo, error_details_pb2.BadRequest, error_details_pb2.RequestInfo)
 
 
 class GrpcBinding:
@@ -106,13 +110,27 @@ def _read(body: bytes, message: Message) -> Json:
     try:
         message.ParseFromString(body)
         # Free data has only floating numbers on this wire.
-        return whole_numbers(MessageToDict(message))
+        request = whole_numbers(MessageToDict(message))
     except (DecodeError, SerializeToJsonError, ValueError, RecursionError) as error:
         raise InvalidInput.of("message", f"must be a {message.DESCRIPTOR.full_name}: {error}") from None
+    check_values(request)
+    return request
 
 
 def _write(answer: Any, message: Message) -> bytes:
+    """Return the answer as a message.
+
+    Raises:
+        UnsupportedOperation: its free data is deeper than clients read, which end at a hundred messages in each other.
+    """
+    text = orjson.dumps(answer)
+    deep = text.count(b"[") + text.count(b"{") > _SHALLOW
     try:
-        return ParseDict(answer, message).SerializeToString()
-    except ParseError as error:
+        body = ParseDict(answer, message).SerializeToString()
+        if deep:
+            type(message).FromString(body)
+    except (ParseError, DecodeError) as error:
+        if deep:
+            raise UnsupportedOperation("the data is nested too deeply for gRPC; use another binding") from None
         raise RuntimeError(f"the answer is no {message.DESCRIPTOR.full_name}") from error
+    return body

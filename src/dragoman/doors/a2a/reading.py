@@ -8,16 +8,21 @@ from datetime import datetime
 from typing import Any, Final, cast
 from uuid import UUID, uuid4
 
+from dragoman import kit
+from dragoman.arguments import read_input
 from dragoman.doors.a2a.errors import ContentTypeNotSupported
 from dragoman.doors.a2a.wire import AUTH_REQUIRED, KNOWN_STATES, STATES
 from dragoman.errors import FieldError, InvalidInput
+from dragoman.services.memory.session_context import ShowContext
 from dragoman.services.tasks.lifecycle import State
-from dragoman.services.tasks.models import KEY_NAMES, Incoming, Json, TaskQuery, find_tool_call
+from dragoman.services.tasks.models import KEY_NAMES, Cursor, Incoming, Json, Task, TaskQuery, find_tool_call
 
 _LONGEST_ID: Final = 200
 _MOST_PARTS: Final = 1000
 _DEFINED: Final = re.compile(r"_([a-z])")
 _PAYLOADS: Final = ("text", "data", "raw", "url")
+_SESSION: Final = "session_context"
+_ASKED: Final = ("ids", "max_characters")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +35,12 @@ class Modes:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A SendMessage request."""
+    """A SendMessage request; `session` is what its sender wants the conversation to begin with, if anything."""
 
     incoming: Incoming
     at_once: bool
     history_length: int | None
+    session: kit.Session | None = None
 
 
 class Reader:
@@ -156,6 +162,7 @@ def read_send(params: Any, modes: Modes, *, key: str | None, wait_s: float, sess
     # Some clients say these beside the message; what the message says comes first.
     context_id = said.text("contextId") or reader.text("contextId")
     task_id = said.text("taskId") or reader.text("taskId")
+    session = _read_session(metadata, context_id, message, said) if session_context and call is None else None
     reader.complaints += said.complaints + configuration.complaints
     reader.settle()
     if accepted and not any(_fits(written, accepted) for written in modes.written):
@@ -167,13 +174,22 @@ def read_send(params: Any, modes: Modes, *, key: str | None, wait_s: float, sess
         idempotency_key=key,
         wait_s=0 if at_once else wait_s,
         tool_call=call,
-        session_context=session_context,
     )
-    return Sent(incoming, at_once, history_length)
+    return Sent(incoming, at_once, history_length, session)
 
 
-def read_list(params: Any) -> tuple[TaskQuery, int | None, bool]:
-    """Which tasks to list, how much of their history, and whether with artifacts.
+@dataclass(frozen=True, slots=True)
+class ListRequest:
+    """Which tasks to list and what of them; `total` is how many there are, where the page before has counted them."""
+
+    query: TaskQuery
+    history_length: int | None
+    artifacts: bool
+    total: int | None
+
+
+def read_list(params: Any) -> ListRequest:
+    """Return which tasks to list, and what of them.
 
     Raises:
         InvalidInput: with every field that is wrong.
@@ -181,7 +197,8 @@ def read_list(params: Any) -> tuple[TaskQuery, int | None, bool]:
     reader = Reader({} if params is None else params)
     limit = reader.number("pageSize", least=1, most=100) or 50
     history_length = reader.number("historyLength", least=0)
-    states = since = after = auth = None
+    states = since = auth = None
+    after, total = None, None
     if (status := reader.text("status")) not in (None, "TASK_STATE_UNSPECIFIED"):
         if status not in KNOWN_STATES:
             reader.complain("status", "must be one of the protocol's task states")
@@ -193,28 +210,31 @@ def read_list(params: Any) -> tuple[TaskQuery, int | None, bool]:
         if since is None:
             reader.complain("statusTimestampAfter", "must be a time such as 2026-01-31T12:00:00Z")
     if (token := reader.text("pageToken")) is not None:
-        after = _read_page_token(token, reader)
-    wanted = TaskQuery(limit, reader.text("contextId"), states, auth, since, after)
-    with_artifacts = reader.flag("includeArtifacts")
+        after, total = _read_page_token(token, reader)
+    query = TaskQuery(
+        limit=limit, context_id=reader.text("contextId"), states=states, auth=auth, changed_since=since, after=after
+    )
+    artifacts = reader.flag("includeArtifacts")
     reader.settle()
-    return wanted, history_length, with_artifacts
+    return ListRequest(query, history_length, artifacts, total)
 
 
-def page_token(at: datetime, task_id: UUID) -> str:
-    """Where the next page begins; opaque to the client."""
-    return base64.urlsafe_b64encode(f"{at.isoformat()} {task_id}".encode()).decode().rstrip("=")
+def page_token(last: Task, total: int) -> str:
+    """Return where the next page begins, and how many tasks there are on all pages; opaque to the client."""
+    return base64.urlsafe_b64encode(f"{last.status_at.isoformat()} {last.id} {total}".encode()).decode().rstrip("=")
 
 
-def _read_page_token(token: str, reader: Reader) -> tuple[datetime, UUID] | None:
+def _read_page_token(token: str, reader: Reader) -> tuple[Cursor | None, int | None]:
     try:
-        at, _, task_id = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode("ascii").partition(" ")
-        made = _moment(at)
-        after = (made, UUID(task_id)) if made is not None else None
+        at, task_id, *total = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode("ascii").split(" ", 2)
+        changed_at = _moment(at)
+        if changed_at is not None:
+            # A token of an earlier release has no total.
+            return Cursor(UUID(task_id), changed_at), int(total[0]) if total else None
     except ValueError:
-        after = None
-    if after is None:
-        reader.complain("pageToken", "must be the nextPageToken of a page before")
-    return after
+        pass
+    reader.complain("pageToken", "must be the nextPageToken of a page before")
+    return None, None
 
 
 def _moment(text: str) -> datetime | None:
@@ -317,6 +337,25 @@ def _read_key(given: list[Any], said: Reader) -> str | None:
     elif keys:
         return keys[0]
     return None
+
+
+def _read_session(metadata: Json, context_id: str | None, message: Json, said: Reader) -> kit.Session:
+    """What the conversation is about and where it belongs; a context that its client names is a session of memory.
+
+    Other fields than those that are asked with are left alone: some clients send back what a task carried.
+    """
+    about = "\n".join(part["text"] for part in message["parts"] if part.get("kind") == "text")
+    given: Any = metadata.get(_SESSION)
+    fields = cast("Json", given) if isinstance(given, dict) else {}
+    asked: Json = {name: fields[name] for name in _ASKED if name in fields}
+    try:
+        wanted = read_input(ShowContext, asked)
+    except InvalidInput as error:
+        for one in error.details["errors"]:
+            said.complain(f"metadata.{_SESSION}.{one['field']}", one["message"])
+        return kit.Session()
+    ids = wanted.ids.model_dump(exclude_none=True)
+    return kit.Session(context_id or "", about, ids, wanted.max_characters)
 
 
 def _fits(media_type: str, patterns: frozenset[str] | list[str]) -> bool:

@@ -64,6 +64,7 @@ class RestBinding:
                 return
             events = await stream(call)
         except DragomanError as error:
+            request.context.refusal = error
             await _refuse(send, answered, error, media_type)
             return
         except Exception:  # noqa: BLE001 - an edge: nothing unforeseen may reach the wire

@@ -32,7 +32,7 @@ class SeedCalls:
         alias, sent = self._read(call, self._wait_s)
         await self._calls.admit(call.caller, sent)
         sent = await self._place(call.caller, alias, sent)
-        task = await self._tasks.send(call.caller, sent.incoming)
+        task = await self._tasks.send(call.caller, self._calls.opened(call.caller, sent))
         tell_replayed(task)
         return await self._show(call.caller, task, sent.history_length)
 
@@ -42,9 +42,10 @@ class SeedCalls:
         if alias is not None and call.last_event_id is not None:
             return await self.resubscribe(replace(call, params={"id": alias}))
         await self._calls.admit(call.caller, sent)
+        self._calls.hold_place(call.caller)
         before = await self._find(call.caller, sent.incoming.task_ref or alias)
         sent = await self._place(call.caller, alias, sent)
-        task = await self._tasks.send(call.caller, sent.incoming)
+        task = await self._tasks.send(call.caller, self._calls.opened(call.caller, sent))
         tell_replayed(task)
         return self._events(call.caller, task, before.seq if before else 0)
 
@@ -53,6 +54,7 @@ class SeedCalls:
         ref, _ = _read_query(call)
         await self._calls.gate.guard(FOLLOW_TASK, call.caller)
         task = await self._tasks.get(call.caller, ref)
+        self._calls.hold_place(call.caller)
         return self._events(call.caller, task, call.last_event_id or 0)
 
     async def get(self, call: Call) -> Json:
@@ -84,7 +86,7 @@ class SeedCalls:
         incoming = sent.incoming
         if alias is None or incoming.task_ref is not None:
             return sent
-        if await self._find(caller, alias) is not None:
+        if await self._tasks.exists(caller, alias):
             await self._calls.allow_answer(caller)
             return replace(sent, incoming=replace(incoming, task_ref=alias))
         return replace(sent, incoming=replace(incoming, alias=alias))

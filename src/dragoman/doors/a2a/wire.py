@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from dragoman.services.tasks.events import ArtifactEvent, ProgressEvent, StatusEvent
 from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.models import Json, LoggedEvent, Reply, Task
 
@@ -56,28 +57,27 @@ def reply_json(reply: Reply) -> Json:
 
 def event_json(happening: LoggedEvent, task: Task) -> Json | None:
     """One event of a stream; None for what the protocol does not show."""
-    body = happening.body
-    match body["kind"]:
-        case "status":
-            to = State(body["to"])
-            if "from" in body and STATES[State(body["from"])] == STATES[to]:
+    event = happening.event
+    match event:
+        case StatusEvent(before, to):
+            if before is not None and STATES[before] == STATES[to]:
                 return None
             ref = str(task.id)
-            status = _status(task, ref, to, happening.at, body.get("message"), body.get("error"))
-            if body.get("auth"):
+            status = _status(task, ref, to, happening.at, event.message, event.error)
+            if event.auth:
                 status["state"] = AUTH_REQUIRED
             return {"statusUpdate": {"taskId": ref, "contextId": task.context_id, "status": status}}
-        case "artifact":
+        case ArtifactEvent(artifact, append, last):
             update: Json = {
                 "taskId": str(task.id),
                 "contextId": task.context_id,
-                "artifact": artifact_json(body["artifact"]),
-                "append": bool(body.get("append")),
-                "lastChunk": bool(body.get("last")),
+                "artifact": artifact_json(artifact),
+                "append": append,
+                "lastChunk": last,
             }
             return {"artifactUpdate": update}
-        case "progress":
-            return {"statusUpdate": _progress(happening, task)}
+        case ProgressEvent():
+            return {"statusUpdate": _progress(event, happening, task)}
         case _:
             return None
 
@@ -142,9 +142,9 @@ def _status(task: Task, ref: str, state: State, at: datetime, message: Json | No
     return shown
 
 
-def _progress(happening: LoggedEvent, task: Task) -> Json:
+def _progress(progress: ProgressEvent, happening: LoggedEvent, task: Task) -> Json:
     ref = str(task.id)
-    spoken = _spoken(f"{ref}:{happening.seq}", happening.body["text"])
+    spoken = _spoken(f"{ref}:{happening.seq}", progress.text)
     update: Json = {
         "taskId": ref,
         "contextId": task.context_id,
@@ -154,7 +154,7 @@ def _progress(happening: LoggedEvent, task: Task) -> Json:
             "message": _message(spoken, task, ref),
         },
     }
-    if (percent := happening.body.get("percent")) is not None:
+    if (percent := progress.percent) is not None:
         update["metadata"] = {"percent": percent}
     return update
 

@@ -8,7 +8,7 @@ from dragoman.doors.a2a.reading import Reader
 from dragoman.doors.a2a.tagged import lower, read_message, rests, tag_message, tag_part, tag_status
 from dragoman.doors.a2a.wire import STATES, event_json, task_json, timestamp
 from dragoman.errors import DragomanError
-from dragoman.services.tasks.lifecycle import State
+from dragoman.services.tasks.events import StatusEvent
 from dragoman.services.tasks.models import Json, LoggedEvent, Task
 
 _TAG: Final = "type"
@@ -61,9 +61,9 @@ def transitions_of(happenings: Iterable[LoggedEvent]) -> list[Json]:
     """The steps between states that this version can tell apart; the first is from nothing."""
     steps: list[Json] = []
     for happening in happenings:
-        if happening.body["kind"] != "status":
+        if not isinstance(happening.event, StatusEvent):
             continue
-        to = lower(STATES[State(happening.body["to"])])
+        to = lower(STATES[happening.event.to])
         before = steps[-1]["to"] if steps else None
         if to != before:
             steps.append({"seq": happening.seq, "from": before, "to": to, "at": timestamp(happening.at)})

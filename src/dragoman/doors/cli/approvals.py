@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import rich_click as click
 
-from dragoman.doors.cli.cells import moment, plain
+from dragoman.doors.cli.cells import for_whom, moment, plain
 from dragoman.doors.cli.endings import WrongUsage
 from dragoman.doors.cli.program import program
 from dragoman.doors.cli.projection import project_noun
@@ -18,6 +18,7 @@ from dragoman.doors.cli.views import View
 Json = dict[str, Any]
 _STYLES = {"pending": "bold yellow", "approved": "bold green", "consumed": "green", "denied": "bold red"}
 _MARKS = {"approve": ("yes  ", "green"), "deny": ("no   ", "red")}
+_VERIFIED_BY = {"user_record": "the user record", "link": "a one-time link", "provider": "the provider"}
 _SHORT = 12
 _LEAST_DIGEST = 8
 
@@ -152,6 +153,7 @@ def _print(approval: Json, *, as_json: bool) -> None:
     _line(view, "digest", approval["digest"][:_SHORT] + "…" + approval["digest"][-4:])
     asked = f"by {approval['requested_by']} at {moment(approval['created_at'], '%Y-%m-%d %H:%M UTC')}"
     _line(view, "asked", asked + (f": {approval['reason']}" if approval["reason"] else ""))
+    _print_actors(view, approval)
     _line(view, "needs", _needs(approval))
     _line(view, "policy", ", ".join(f"{one['id']}@{one['version']}" for one in approval["policies"]))
     _line(view, "expires", f"{moment(approval['expires_at'], '%Y-%m-%d %H:%M UTC')}{_left(approval)}")
@@ -162,11 +164,49 @@ def _print(approval: Json, *, as_json: bool) -> None:
     if approval["input"]:
         for place, line in enumerate(json.dumps(approval["input"], ensure_ascii=False, indent=2).splitlines()):
             _line(view, "" if place else "input", line)
+    _print_bound(view, approval)
     for one in approval["decisions"]:
         told = f"{one['by']} ({one['role']}) at {moment(one['at'], '%Y-%m-%d %H:%M UTC')}"
         view.say(_MARKS[one["decision"]], plain(told + (f": {one['reason']}" if one["reason"] else "")))
     if state == "pending":
         view.note(f"{program()} approval approve {approval['approval_id']}")
+
+
+def _print_actors(view: View, approval: Mapping[str, Any]) -> None:
+    """Say who acts for whom; a name that nobody checked is a claim."""
+    for name, field in (("actor", "actor"), ("for", "on_behalf_of")):
+        if (shown := for_whom(approval, field)) is not None:
+            _line(view, name, shown)
+
+
+def _print_bound(view: View, approval: Mapping[str, Any]) -> None:
+    """Show the resource as it was bound: who signs, and the document with what changed in it."""
+    shows: Json = approval["shows"]
+    if (signature := shows.get("signature")) is not None:
+        _line(view, "sends", f"by {signature['provider']}{', sealed' if signature['seal'] else ''}")
+        for one in signature["signers"]:
+            subject = f", subject {one['subject']}" if one.get("subject") else ""
+            verified = f", verified by {_VERIFIED_BY[one['verified_by']]}" if one.get("verified_by") else ""
+            _line(view, one["role"], f"{one['name']} <{one['email']}>{subject}{verified}")
+    if (document := shows.get("document")) is None:
+        return
+    _line(view, "document", f"{document['title']}, version {document['version']} of {document['newest_version']}")
+    _line(view, "sha256", document["sha256"])
+    if document["fields"]:
+        _lines(view, "fields", json.dumps(document["fields"], ensure_ascii=False, indent=2))
+    if document["changes"] is not None:
+        _lines(view, "changes", document["changes"] or f"none since version {document['compared_with']}")
+    elif document["text"] is not None:
+        _lines(view, "text", document["text"])
+    else:
+        _line(view, "text", f"cannot be shown: read {document['uri']}")
+    if document["cut"]:
+        _line(view, "", f"cut: read all of it with {program()} document content {document['id']}")
+
+
+def _lines(view: View, name: str, text: str) -> None:
+    for place, line in enumerate(text.splitlines()):
+        _line(view, "" if place else name, line)
 
 
 def _line(view: View, name: str, text: str) -> None:

@@ -1,11 +1,15 @@
 """What a person sees when the server is up: where it is, a token, and what to try next."""
 
 import json
+import sys
+import threading
 from importlib.util import find_spec
 
 from rich.text import Text
 
 from dragoman import __version__
+from dragoman.doors.cli.client_key import client_key
+from dragoman.doors.cli.endings import Ending
 from dragoman.doors.cli.program import typed_program
 from dragoman.doors.cli.session import mint_token
 from dragoman.doors.cli.views import View
@@ -16,8 +20,18 @@ _TENANT = "demo"
 
 
 def announce_server(settings: Settings, url: str) -> None:
-    """Addresses, a token to paste, commands to try. Every line can be copied whole."""
+    """Print addresses, commands to try and, on a terminal of this machine, a token to paste.
+
+    It asks the server for a key, so it runs beside the thread that serves. Every line can be copied whole.
+    """
+    threading.Thread(target=_announce, args=(settings, url), name="banner", daemon=True).start()
+
+
+def _announce(settings: Settings, url: str) -> None:
     out = View().out
+    private = sys.stdout.isatty() and settings.is_loopback and not settings.external_issuer
+    # Asked for before anything is printed: the log of the request would stand in the middle.
+    snippet = _private_snippet(settings, url) if private and find_spec("mcp") is not None else ""
     out.print(Text.assemble(("\nDragoman ", "bold"), f"{__version__} is ready at ", (url, "bold cyan"), "\n"))
     for name, value in (
         ("API docs", f"{url}/docs"),
@@ -28,8 +42,12 @@ def announce_server(settings: Settings, url: str) -> None:
         out.print(Text.assemble((f"  {name:<10}", "dim"), value))
     if settings.external_issuer:
         out.print(Text.assemble((f"  {'tokens':<10}", "dim"), f"come from {settings.issuer or settings.jwks_url}"))
-    else:
+    elif private:
         _offer_token(settings, url)
+        out.print(snippet)
+    else:
+        # What is written to a file or a collector of logs is read by others, and a server for others has its own users.
+        _say_how(settings, url)
     out.print(Text("\nCtrl-C stops it.\n", style="dim"))
 
 
@@ -48,14 +66,34 @@ def _offer_token(settings: Settings, url: str) -> None:
         f"{typed_program()} audit verify",
     ):
         out.print(Text(f"  {line}", style="cyan"))
+
+
+def _private_snippet(settings: Settings, url: str) -> Text:
+    try:
+        key = client_key(settings, url, _TENANT)
+    except (Ending, OSError) as error:
+        return Text(f"\nNo key for MCP clients could be made: {error}")
+    return Text.assemble("\nFor an MCP client, with a key of role agent:\n\n", (f"  {_snippet(url, key)}", "cyan"))
+
+
+def _say_how(settings: Settings, url: str) -> None:
+    out = View().out
+    out.print("\nNo credential is printed here. As the user of this server:\n")
+    if settings.data_dir != default_data_dir():
+        out.print(Text(f"  export DRAGOMAN_DATA_DIR={settings.data_dir} DRAGOMAN_URL={url}", style="cyan"))
+    for line in (
+        f"export DRAGOMAN_TOKEN=$({typed_program()} token --tenant {_TENANT} --role org_admin)",
+        f"{typed_program()} key create --name mcp-client --principal-type agent --role agent",
+    ):
+        out.print(Text(f"  {line}", style="cyan"))
     if find_spec("mcp") is not None:
-        out.print("\nFor a client of MCP:\n")
-        out.print(Text(f"  {_snippet(url, token)}", style="cyan"))
+        out.print("\nFor an MCP client, with that key:\n")
+        out.print(Text(f"  {_snippet(url, '<key>')}", style="cyan"))
 
 
-def _snippet(url: str, token: str) -> str:
-    """What such clients take as their configuration."""
-    server = {"type": "http", "url": f"{url}/mcp", "headers": {"Authorization": f"Bearer {token}"}}
+def _snippet(url: str, key: str) -> str:
+    """Return the configuration that MCP clients take."""
+    server = {"type": "http", "url": f"{url}/mcp", "headers": {"Authorization": f"Bearer {key}"}}
     return json.dumps({"mcpServers": {"dragoman": server}})
 
 

@@ -1,6 +1,7 @@
 """How one value looks in a terminal."""
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -49,6 +50,14 @@ def moment(value: str, shape: str) -> str:
         return datetime.fromisoformat(value).astimezone(UTC).strftime(shape)
     except ValueError:
         return plain(value)
+
+
+def for_whom(thing: Mapping[str, Any], field: str = "on_behalf_of") -> str | None:
+    """The name of an actor, or of whom they act for; one that nobody has checked is marked as a claim."""
+    name = thing.get(field)
+    if not name:
+        return None
+    return f"{name} (a claim: nobody has checked it)" if name in thing.get("claims", ()) else str(name)
 
 
 def plain(text: str) -> str:

@@ -57,6 +57,7 @@ def create(programs: Programs) -> Root:
         "worker": Entry(
             _RUN, "Run background work only; register workers of others.", lambda _: _running("worker", programs)
         ),
+        "migrate": Entry(_RUN, "Bring a database to what this release needs.", lambda _: _running("migrate", programs)),
         "mcp": Entry(_RUN, "Serve MCP on standard input and output.", lambda _: _mcp(programs)),
         "demo": Entry(_RUN, "Watch what this is for, in ninety seconds.", _demo),
         "config": Entry(_RUN, "Show and check the configuration.", _config),
@@ -66,6 +67,7 @@ def create(programs: Programs) -> Root:
         "tenant": Entry(_IDENTITY, "Organisations whose data nobody else sees.", _noun("tenant")),
         "user": Entry(_IDENTITY, "The people of a tenant.", _noun("user")),
         "key": Entry(_IDENTITY, "API keys for programs.", _noun("key")),
+        "grant": Entry(_IDENTITY, "Who may act for whom.", _noun("grant")),
         "knowledge": Entry(_KNOWN, "Decisions, policies, patterns and specs, and what they demand.", _knowledge),
         "memory": Entry(_KNOWN, "What agents and people want remembered.", _memory),
         "governance": Entry(_KNOWN, "Policies in force, what breaks them, and drift.", _governance),
@@ -76,6 +78,7 @@ def create(programs: Programs) -> Root:
         "approval": Entry(_WORK, "What waits for consent, and consenting to it.", _approval),
         "task": Entry(_WORK, "Actions that were handed over, and every other task.", _task),
         "signature": Entry(_WORK, "Requests for signatures, and what signatures are worth.", _signature),
+        "link": Entry(_WORK, "One-time links for signers without an account.", _noun("link")),
         "profile": Entry(_WORK, "What contract work can be delegated here, and how.", _profile),
         "parity": Entry(_PROOF, "Hold the doors of a running server against each other.", _parity),
         "bench": Entry(_PROOF, "Measure how well a running server does.", _bench),

@@ -25,6 +25,16 @@ def _after_invite(_: Answer, data: Answer, url: str) -> list[Text]:
     ]
 
 
+def _after_link(_: Answer, data: Answer, url: str) -> list[Text]:
+    if not data.get("secret"):
+        return []
+    until = moment(str(data["expires_at"]), "%Y-%m-%d %H:%M UTC")
+    return [
+        Text(f"Hand this to {data['name']} <{data['email']}> alone; it can be answered once, until {until}:"),
+        _command(f"{url}/sign#{data['secret']}"),
+    ]
+
+
 def _after_accept(_: Answer, data: Answer, __: str) -> list[Text]:
     if not data.get("token"):
         return [Text("You are in. Sign in with your organisation's issuer from now on.")]
@@ -58,6 +68,7 @@ def _command(line: str) -> Text:
 
 _STEPS: Mapping[str, Callable[[Answer, Answer, str], list[Text]]] = {
     "user.invite": _after_invite,
+    "link.create": _after_link,
     "user.accept": _after_accept,
     "key.create": _after_create_key,
     "key.rotate": _after_rotate,

@@ -43,5 +43,6 @@ class Programs:
     serve: Callable[["Settings"], None]
     serve_child: Callable[["Settings"], None]
     work: Callable[["Settings"], None]
+    migrate: Callable[["Settings"], int]
     bridge: Callable[[str, Callable[[], str], Path | None], None]
     expected_errors: Callable[[], tuple[type[Exception], ...]]

@@ -15,8 +15,8 @@ from dragoman.infra.config import ConfigError, Settings, unknown_variables
 
 
 def command(name: str, programs: Programs) -> click.Command:
-    """One of `serve`, `serve-child` and `worker`."""
-    return {"serve": _serve, "serve-child": _serve_child, "worker": _worker}[name](programs)
+    """One of `serve`, `serve-child`, `worker` and `migrate`."""
+    return {"serve": _serve, "serve-child": _serve_child, "worker": _worker, "migrate": _migrate}[name](programs)
 
 
 def _serve(programs: Programs) -> click.Command:
@@ -73,6 +73,23 @@ def _worker(programs: Programs) -> click.Command:
     for one in registration_commands():
         worker.add_command(one)
     return worker
+
+
+def _migrate(programs: Programs) -> click.Command:
+    @click.command(epilog=f"Example: DRAGOMAN_DATABASE_ADMIN_URL=postgresql://owner@db/dragoman {program()} migrate")
+    def migrate() -> None:
+        """Bring the schema of a database to what this release needs, as the owner of the database.
+
+        Servers whose own user owns nothing do not migrate: run this before them. The embedded one is migrated by
+        `serve`.
+        """
+
+        def bring_up_to_date(settings: Settings) -> None:
+            View().say(f"applied {programs.migrate(settings)} migrations; the schema is that of this release")
+
+        _run(bring_up_to_date, programs)
+
+    return migrate
 
 
 def _run(start: Callable[[Settings], None], programs: Programs) -> None:

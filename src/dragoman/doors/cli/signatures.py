@@ -13,6 +13,7 @@ from dragoman.doors.cli.session import Asked, call
 from dragoman.doors.cli.views import View
 from dragoman.doors.cli.whole_file import encoded
 
+_VOUCHED = {"this_tenant": "vouched for here", "other_tenant": "vouched for by another tenant of this server"}
 _COLOURS = {"valid": "bold green", "tampered": "bold red", "modified": "bold red"}
 
 
@@ -54,7 +55,9 @@ def _tell(view: View, report: dict[str, Any]) -> None:
         who = one["signer"] or "somebody"
         address = f" <{one['email']}>" if one["email"] else ""
         state = "intact" if one["intact"] else "broken"
-        vouched = "vouched for here" if one["trusted"] else f"vouched for by {one['issuer'] or 'nobody'}"
+        vouched = _VOUCHED.get(one["authority"], f"vouched for by {one['issuer'] or 'nobody'}")
+        if one["verified_by"] == "link":
+            vouched += ", name and address by one-time link"
         when = f", {one['signed_at']}" if one["signed_at"] else ""
         view.say(f"  {who}{address}: {state}, {vouched}{when}")
         if one["problem"]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.text import Text
 
-from dragoman.doors.cli.cells import cell, moment
+from dragoman.doors.cli.cells import cell, for_whom, moment
 
 _GAP = 2
 _LEAST = 12
@@ -32,6 +32,8 @@ class Column:
         value = row.get(self.field)
         if isinstance(value, str) and (self.field == "at" or self.field.endswith(("_at", "_from", "_to"))):
             return Text(moment(value, self.time_format))
+        if self.field == "on_behalf_of":
+            return cell(for_whom(row))
         return cell(value)
 
 
@@ -62,6 +64,15 @@ _COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("scopes", flexible=True, optional=True),
         Column("revoked_at", "revoked", optional=True),
         Column("created_at", optional=True),
+    ),
+    "grant": (
+        Column("grant_id", "id"),
+        Column("agent", flexible=True),
+        Column("on_behalf_of", "for", flexible=True),
+        Column("state"),
+        Column("actions", flexible=True, optional=True),
+        Column("expires_at", "expires", optional=True),
+        Column("created_by", "by", flexible=True, optional=True),
     ),
     "memory": (
         Column("memory_id", "id"),
@@ -153,6 +164,7 @@ _COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("yes"),
         Column("expires_at", "expires", time_format="%m-%d %H:%M"),
         Column("requested_by", "asked by", flexible=True, optional=True),
+        Column("on_behalf_of", "for", flexible=True, optional=True),
         Column("matter_id", "matter", flexible=True, optional=True),
         Column("reason", flexible=True, optional=True),
     ),
@@ -162,6 +174,7 @@ _COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("action", flexible=True),
         Column("actor", "asked by", flexible=True),
         Column("updated_at", "since (UTC)", time_format="%m-%d %H:%M:%S"),
+        Column("on_behalf_of", "for", flexible=True, optional=True),
         Column("attempt", "attempt", optional=True),
         Column("matter", flexible=True, optional=True),
         Column("correlation_id", "correlation", flexible=True, optional=True),
@@ -179,6 +192,8 @@ _COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("order", "#"),
         Column("name", flexible=True),
         Column("email", flexible=True),
+        Column("subject", flexible=True, optional=True),
+        Column("verified_by", "verified by", optional=True),
         Column("role"),
         Column("state"),
         Column("at", optional=True),

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 import rich_click as click
 
-from dragoman.doors.cli.cells import moment, plain
+from dragoman.doors.cli.cells import for_whom, moment, plain
 from dragoman.doors.cli.endings import FAILED, WrongUsage
 from dragoman.doors.cli.projection import project_noun
 from dragoman.doors.cli.session import Asked, binding_of, call, common_options, connect
@@ -159,6 +159,7 @@ def _story(view: View, task: Json) -> None:
     matter, resource = cast("Json", task["matter"] or {}), cast("Json", task["resource"] or {})
     facts: Json = {
         "asked by": task["actor"],
+        "for": for_whom(task),
         "matter": matter.get("id"),
         "on": f"{resource['type']} {resource['id']}" if resource else None,
         "correlation": task["correlation_id"],

@@ -51,6 +51,8 @@ def token_command() -> click.Command:
         from dragoman.infra.auth.tokens import Grant  # noqa: PLC0415 - `token --help` needs no cryptography
 
         view, settings = View(as_json=as_json), settings_or_end()
+        if ttl_s is not None and ttl_s > settings.token_max_age_s:
+            raise WrongUsage(f"--ttl must be at most {settings.token_max_age_s}, DRAGOMAN_TOKEN_MAX_AGE_S")
         kind = PrincipalType.AGENT if role == Role.AGENT.value else PrincipalType.USER
         made = mint_token(settings, Grant(tenant, user, [role], list(scopes) or None, kind.value), ttl_s=ttl_s)
         _try_it(view, settings, made, tenant)

@@ -1,6 +1,6 @@
 """The tools that there are: one for each operation, one for each skill and each tool of the agent that is served."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -179,6 +179,8 @@ class Catalogue:
         tools += [OperationTool(operation) for operation in operations]
         named = {tool.name: tool for tool in tools}
         self._tools = dict(sorted(named.items()))
+        operation_tools = [tool for tool in self._tools.values() if isinstance(tool, OperationTool)]
+        self._skills = {tool.name: tool.operation.skill for tool in operation_tools}
         agent_tools = [tool.tool for tool in self._tools.values() if isinstance(tool, AgentTool)]
         self._varying = frozenset(tool.name for tool in agent_tools if not tool.for_all)
         self._mirrored = {tool.name: tool.input_schema for tool in agent_tools if _MIRROR in str(tool.input_schema)}
@@ -207,6 +209,14 @@ class Catalogue:
     def find_mirrored(self, name: str) -> Mapping[str, Any] | None:
         """The input of a tool that has some of its arguments in headers, too."""
         return self._mirrored.get(name)
+
+    def of_skill(self, caller: Caller, skill: str) -> list[Json]:
+        """The operations of a skill that this caller may use, by name."""
+        return [shown for shown in self._permitted(caller) if self._skills.get(shown["name"]) == skill]
+
+    def others(self, caller: Caller, skills: Collection[str]) -> list[Json]:
+        """What this caller may use now besides the operations of these skills."""
+        return [shown for shown in self.listed(caller) if self._skills.get(shown["name"]) not in skills]
 
     def listed(self, caller: Caller) -> list[Json]:
         """What this caller may use now, by name."""

@@ -12,11 +12,13 @@ from dragoman.context import Caller, RequestContext, current_request
 from dragoman.doors.mcp.catalogue import OperationTool
 from dragoman.doors.mcp.metadata import METADATA_PATHS, Metadata
 from dragoman.doors.mcp.offer import Offer
-from dragoman.doors.mcp.wire import ADMITTED_KEY, Json, error_json, read_object, rpc_code
+from dragoman.doors.mcp.unfit import UNFIT_KEY, find_unfit_call
+from dragoman.doors.mcp.wire import ADMITTED_KEY, Json, error_json, rpc_code
 from dragoman.errors import (
     DragomanError,
     ExtraMissing,
     Forbidden,
+    InvalidInput,
     MethodNotAllowed,
     Unauthenticated,
     UnsupportedMedia,
@@ -24,6 +26,7 @@ from dragoman.errors import (
 from dragoman.infra.edge import STATUS, AsgiScope, Receive, Resource, Send, base_url, read_body
 from dragoman.infra.jobs import Job
 from dragoman.infra.limits import Admitted
+from dragoman.jsontext import UnfitJson, parse_json, rpc_id_of
 from dragoman.operations import AnyOperation, Passage, RateClass
 from dragoman.services.tasks.passages import CANCEL_TASK, GET_TASK, SEND_MESSAGE
 
@@ -86,12 +89,15 @@ class McpDoor:
         if media_type.partition(";")[0].strip().lower() != "application/json":
             raise UnsupportedMedia(media_type[:100], expected="application/json")
         body = await read_body(receive)
-        message, caller = read_object(body), _require(request.caller)
+        message, caller = dict[str, Any](), _require(request.caller)
         try:
+            message, refusal = _read(body)
+            if refusal is not None:
+                body = orjson.dumps(message)
             admitted, breakable = await self._admit(message, caller)
             endpoint = await self._open()
             headers = [(name, value.strip()) for name, value in scope["headers"]]
-            scope = {**scope, "headers": headers, ADMITTED_KEY: admitted}
+            scope = {**scope, "headers": headers, ADMITTED_KEY: admitted, UNFIT_KEY: refusal}
             replayed = _replay(body, receive if breakable else _never)
             await endpoint.serve(scope, replayed, send, caller=caller, session=session, message=message)
         except Unauthenticated:
@@ -162,7 +168,8 @@ class McpDoor:
     ) -> None:
         """By HTTP's status, with a body that clients of MCP read."""
         told = {"code": rpc_code(error), "message": error.message, "data": error_json(error)}
-        body = orjson.dumps({"jsonrpc": "2.0", "id": message.get("id"), "error": told})
+        rpc_id = rpc_id_of(error.value if isinstance(error, UnfitJson) else message)
+        body = orjson.dumps({"jsonrpc": "2.0", "id": rpc_id, "error": told})
         headers = [_JSON, (b"content-length", str(len(body)).encode()), (b"cache-control", b"no-store")]
         if (retry_after_s := getattr(error, "retry_after_s", None)) is not None:
             headers.append((b"retry-after", str(retry_after_s).encode()))
@@ -174,6 +181,21 @@ class McpDoor:
             headers.append((b"www-authenticate", b'Bearer error="insufficient_scope", ' + challenge))
         await send({"type": "http.response.start", "status": STATUS[error.kind][0], "headers": headers})
         await send({"type": "http.response.body", "body": body})
+
+
+def _read(body: bytes) -> tuple[Json, InvalidInput | None]:
+    """Return the object of a body, without such arguments of a tool as are refused, and their refusal.
+
+    It is empty where the body is another value, of which the SDK says what is wrong.
+    """
+    try:
+        message = parse_json(body)
+    except UnfitJson as error:
+        call = find_unfit_call(error)
+        if call is None:
+            raise
+        return call.message, call.refusal
+    return cast("Json", message) if isinstance(message, dict) else {}, None
 
 
 def _replay(body: bytes, then: Receive) -> Receive:

@@ -30,12 +30,11 @@ from dragoman.services.tasks.passages import GET_TASK
 
 # What varies without anybody's writing is looked at so often, and what is written so often in case a nudge was lost.
 _GLANCE_S: Final = 1.0
-LOOK_S: Final = 15.0
+_LOOK_S: Final = 15.0
 # The same for what takes a query, since every session of the era with a handshake watches it.
 _SELDOM_S: Final = 120.0
 # Then the client comes again, with credentials that are good.
 LONGEST_S: Final = 900.0
-_MOST_STREAMS: Final = 1_000
 _MOST_NAMED: Final = 100
 _COME_BACK_S: Final = 5
 
@@ -50,7 +49,7 @@ class Listening:
         self._open: set[asyncio.Event] = set()
         self.closing = False
         varies = offer.catalogue.varies or not all(prompt.for_all for prompt in offer.prompts)
-        self._glance_s = _GLANCE_S if varies else LOOK_S
+        self._glance_s = _GLANCE_S if varies else _LOOK_S
 
     def join(self, server: "Server[Any]") -> None:
         """Be offered by the server."""
@@ -77,7 +76,7 @@ class Listening:
             honoured["taskIds"] = list(tasks)
             watches += [self._task(caller, stream, task) for task in tasks.values()]
         with ExitStack() as following:
-            signal = following.enter_context(self.enter(caller.tenant, caller.tenant))
+            signal = following.enter_context(self.enter(caller, caller.tenant))
             for watch in watches:
                 await watch.begin(self._offer.changes, caller.tenant, following)
             await stream.acknowledge(honoured)
@@ -87,15 +86,15 @@ class Listening:
         return {"_meta": stream.meta}
 
     @contextmanager
-    def enter(self, tenant: UUID, *ids: UUID) -> Generator[asyncio.Event]:
+    def enter(self, caller: Caller, *ids: UUID) -> Generator[asyncio.Event]:
         """Open a stream that follows these; its signal is set, too, when it is to end.
 
         Raises:
             RateLimited: there are too many, or the server leaves.
         """
-        if len(self._open) >= _MOST_STREAMS or self.closing:
+        if self.closing:
             raise RateLimited("streams", retry_after_s=_COME_BACK_S)
-        with self._offer.changes.follow(tenant, *ids) as signal:
+        with self._offer.streams.place(caller), self._offer.changes.follow(caller.tenant, *ids) as signal:
             self._open.add(signal)
             try:
                 yield signal
@@ -110,9 +109,9 @@ class Listening:
                 task.add_done_callback(lambda _: signal.set())
             while not self.closing and not (running and all(task.done() for task in running)):
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(signal.wait(), LOOK_S)
+                    await asyncio.wait_for(signal.wait(), self._offer.streams.every_s)
                 signal.clear()
-                if not await may_stay(self._offer.gate, caller):
+                if not await may_stay(self._offer.streams, caller):
                     for name in (name for name in LISTS if any(watch.name == name for watch in watches)):
                         await stream.list_changed(name)
                     break
@@ -156,7 +155,7 @@ class Listening:
         ref = find_task(uri)
         task = await self._find_task(caller, ref) if ref else None
         ids: list[UUID] = [caller.tenant, *([task.id] if task else [])]
-        return Watch(look, lambda _: told.updated(uri), ids, LOOK_S)
+        return Watch(look, lambda _: told.updated(uri), ids, _LOOK_S)
 
     def _task(self, caller: Caller, stream: Stream, task: Task) -> Watch:
         async def look() -> Any:
@@ -165,7 +164,7 @@ class Listening:
         def over(seen: Any) -> bool:
             return seen is None or seen["status"] in ("completed", "failed", "cancelled")
 
-        return Watch(look, stream.task, [task.id], LOOK_S, at_first=True, over=over)
+        return Watch(look, stream.task, [task.id], _LOOK_S, at_first=True, over=over)
 
     async def _find_task(self, caller: Caller, ref: str) -> Task | None:
         if not self._offer.catalogue.may(caller, GET_TASK):

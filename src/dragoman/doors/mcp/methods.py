@@ -11,8 +11,9 @@ from mcp_types import PaginatedRequestParams, RequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from dragoman.context import Caller, Progress, current_request
+from dragoman.doors.mcp.unfit import UNFIT_KEY
 from dragoman.doors.mcp.wire import ADMITTED_KEY, INVALID_PARAMS, Json, error_json, rpc_code
-from dragoman.errors import DragomanError, Unauthenticated
+from dragoman.errors import DragomanError, InvalidInput, Unauthenticated
 from dragoman.infra.limits import Admitted
 
 Context = ServerRequestContext[Any, Any]
@@ -51,6 +52,12 @@ def find_admitted(ctx: Context) -> Admitted | None:
     """What the door was given when it counted the message that is answered."""
     scope: Json = getattr(ctx.request, "scope", {})
     return scope.get(ADMITTED_KEY)
+
+
+def find_unfit(ctx: Context) -> InvalidInput | None:
+    """Why the door has taken arguments out of the tool call that is answered; None where it has not."""
+    scope: Json = getattr(ctx.request, "scope", {})
+    return scope.get(UNFIT_KEY)
 
 
 def listener(ctx: Context) -> Progress | None:

@@ -8,9 +8,9 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from dragoman import kit
 from dragoman.doors.mcp.exchange import find_exchange
 from dragoman.doors.mcp.methods import Context, listener
-from dragoman.doors.mcp.wire import Json
+from dragoman.services.tasks.events import Event, LogEvent, ProgressEvent
 
-Tell = Callable[[Json], Awaitable[None]]
+Tell = Callable[[Event], Awaitable[None]]
 
 
 def find_news(ctx: Context) -> Tell | None:
@@ -19,12 +19,12 @@ def find_news(ctx: Context) -> Tell | None:
     if progress is None and least is None:
         return None
 
-    async def tell(body: Json) -> None:
-        match body["kind"]:
-            case "progress" if progress is not None:
-                await progress(body["text"], body.get("percent"))
-            case "log" if least is not None and _rank(body["level"]) >= _rank(least):
-                params = LoggingMessageNotificationParams(level=body["level"], data=body["text"])
+    async def tell(event: Event) -> None:
+        match event:
+            case ProgressEvent(text, percent) if progress is not None:
+                await progress(text, percent)
+            case LogEvent(text, level) if least is not None and _rank(level) >= _rank(least):
+                params = LoggingMessageNotificationParams(level=level, data=text)
                 told = LoggingMessageNotification(params=params)
                 await ctx.session.send_notification(told, related_request_id=ctx.request_id)
             case _:

@@ -9,7 +9,9 @@ from uuid import UUID
 from dragoman import kit
 from dragoman.context import Caller
 from dragoman.doors.mcp.catalogue import Catalogue
+from dragoman.doors.mcp.ecosystem import SessionContexts
 from dragoman.gate import Gate
+from dragoman.infra.limits import OpenStreams
 from dragoman.services.tasks.operations import CANCEL
 from dragoman.services.tasks.ports import Tasks
 
@@ -38,14 +40,6 @@ class Valkey(Protocol):
         ...
 
 
-class Ecosystem(Protocol):
-    """Gives agents memory and knowledge, and what to know when a conversation begins."""
-
-    def adapter(self, caller: Caller) -> kit.EcosystemAdapter:
-        """As one caller meets it."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Offer:
     """Tools, the tasks that some of them begin, and what the agent has to read and to ask.
@@ -63,7 +57,8 @@ class Offer:
     timeout_s: float
     changes: Changes
     valkey: Valkey
-    ecosystem: Ecosystem
+    streams: OpenStreams
+    contexts: SessionContexts
     resources: tuple[kit.Resource, ...] = ()
     prompts: tuple[kit.Prompt, ...] = ()
 

@@ -23,8 +23,6 @@ from dragoman.errors import NotFound
 from dragoman.services.tasks.models import Task
 from dragoman.services.tasks.passages import SEND_MESSAGE
 
-# In case a nudge was lost.
-_LOOK_S: Final = 15.0
 # Whoever has not answered by then may do so still, but nobody notices that the token of the call has expired.
 _LONGEST_S: Final = 3_600.0
 # Before this version there were only forms, and no word for them.
@@ -56,16 +54,16 @@ class Pushed:
         key, request = next(iter(requests.items()))
         ref = self._ref(ticket, str(task.id), key)
         await exchange.ask(ctx, ref, _dated(request, ticket.version))
-        with self._following(caller, task) as signal, suppress(TimeoutError):
+        with self._offer.streams.place(caller), self._following(caller, task) as signal, suppress(TimeoutError):
             async with asyncio.timeout(_LONGEST_S):
-                while not self._closing and await may_stay(self._offer.gate, caller):
+                while not self._closing and await may_stay(self._offer.streams, caller):
                     signal.clear()
                     if (await self._offer.tasks.get(caller, str(task.id))).seq != task.seq:
                         return True
                     if await self._notes.take_up(caller.tenant, ticket, ref):
                         return False
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(signal.wait(), _LOOK_S)
+                        await asyncio.wait_for(signal.wait(), self._offer.streams.every_s)
         return False
 
     async def take(self, caller: Caller, ticket: Ticket, message: Json) -> None:

@@ -1,7 +1,8 @@
 """What can be read without a tool: who one is, tasks, and items of knowledge, each under a URI."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -15,7 +16,7 @@ from dragoman import kit
 from dragoman.context import Caller
 from dragoman.doors.mcp.methods import Context, add, refuse_cursor, require_caller
 from dragoman.doors.mcp.offer import Offer
-from dragoman.doors.mcp.sessions import SESSION_URI, Sessions
+from dragoman.doors.mcp.sessions import SESSION_URI, Sessions, session_of
 from dragoman.doors.mcp.tasks_wire import detailed_task_json
 from dragoman.doors.mcp.wire import INVALID_PARAMS, Json
 from dragoman.errors import InvalidInput, NotFound
@@ -132,7 +133,7 @@ class Resources:
         """Read one."""
         uri = str(params.uri)
         try:
-            return {"contents": [await self.contents(require_caller(), uri)]}
+            return {"contents": [await self.contents(require_caller(), uri, ctx.meta)]}
         except (NotFound, InvalidInput):
             # One that is another tenant's, or that nobody could have, looks like one that is not there.
             code = INVALID_PARAMS if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else _NOT_FOUND
@@ -144,37 +145,36 @@ class Resources:
         caller, values = require_caller(), list[str]()
         if getattr(params.ref, "uri", None) == _TASK and params.argument.name == "task_id":
             await self._offer.gate.guard(LIST_TASKS, caller)
-            found, _ = await self._offer.tasks.page(caller, TaskQuery(limit=_RECENT))
+            found = await self._offer.tasks.page(caller, TaskQuery(limit=_RECENT))
             ids = [str(task.id) for task in found]
             values = [task_id for task_id in ids if task_id.startswith(params.argument.value)]
         return {"completion": {"values": values, "hasMore": False}}
 
-    async def contents(self, caller: Caller, uri: str) -> Json:
-        """What stands at an address.
+    async def contents(self, caller: Caller, uri: str, meta: Mapping[str, Any] | None = None) -> Json:
+        """What stands at an address; the meta of a request may say where a session belongs.
 
         Raises:
             NotFound: nothing does, or nothing for this caller.
         """
         own = next((one for one in self._own(caller) if one.has(uri)), None)
         if own is None:
-            return {"uri": uri, "mimeType": _JSON, "text": await self._text(caller, uri)}
+            return {"uri": uri, "mimeType": _JSON, "text": await self._text(caller, uri, meta)}
         await self._offer.gate.guard(READ_AGENT, caller)
         found = await own.read(uri, caller)
         inside = {"text": found.data} if isinstance(found.data, str) else {"blob": found.base64}
         return {"uri": uri, "mimeType": found.mime, **inside}
 
-    async def _text(self, caller: Caller, uri: str) -> str:
+    async def _text(self, caller: Caller, uri: str, meta: Mapping[str, Any] | None) -> str:
         match = _URI.fullmatch(uri)
         noun, ref = (match[1], unquote(match[2] or "")) if match else ("", "")
         if noun == "task" and ref:
             await self._offer.gate.guard(GET_TASK, caller)
             return orjson.dumps(detailed_task_json(await self._offer.tasks.get(caller, ref))).decode()
         if noun == "session":
-            known = await self._sessions.begin(caller, ref)
-            return orjson.dumps({"memories": known.memories, "constraints": known.constraints}).decode()
+            return orjson.dumps(asdict(await self._sessions.begin(caller, session_of(meta, ref)))).decode()
         if noun == "tasks" and not ref:
             await self._offer.gate.guard(LIST_TASKS, caller)
-            found, _ = await self._offer.tasks.page(caller, TaskQuery(limit=_RECENT))
+            found = await self._offer.tasks.page(caller, TaskQuery(limit=_RECENT))
             shown = [{"task_id": str(one.id), "state": one.state.value, "skill": one.skill} for one in found[:_RECENT]]
             return orjson.dumps({"tasks": shown}).decode()
         if noun not in self._shelves:

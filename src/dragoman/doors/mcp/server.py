@@ -14,7 +14,7 @@ from dragoman.doors.mcp.calls import call_operation
 from dragoman.doors.mcp.catalogue import OperationTool
 from dragoman.doors.mcp.extension import TasksExtension, abilities
 from dragoman.doors.mcp.listening import Listening
-from dragoman.doors.mcp.methods import Context, add, find_admitted, listener, refuse_cursor, require_caller
+from dragoman.doors.mcp.methods import Context, add, find_admitted, find_unfit, listener, refuse_cursor, require_caller
 from dragoman.doors.mcp.notes import Notes
 from dragoman.doors.mcp.offer import Offer
 from dragoman.doors.mcp.prompts import Prompts
@@ -24,7 +24,7 @@ from dragoman.doors.mcp.sessions import Sessions
 from dragoman.doors.mcp.task_tools import TaskTools
 from dragoman.doors.mcp.ticket import Tickets
 from dragoman.doors.mcp.waiting import Waits
-from dragoman.doors.mcp.wire import INVALID_PARAMS, Json
+from dragoman.doors.mcp.wire import INVALID_PARAMS, Json, failed
 from dragoman.doors.mcp.wishes import Wishes
 
 # Lists differ from caller to caller, and change only with a release or a policy.
@@ -62,7 +62,8 @@ def build_server(offer: Offer) -> Parts:
     """All methods, for both eras of the protocol."""
     tickets, notes = Tickets(offer.session_key), Notes(offer.valkey)
     pushed, waits = Pushed(offer, tickets, notes), Waits()
-    tools = Tools(offer, pushed, waits)
+    sessions = Sessions(offer.contexts, offer.catalogue)
+    tools = Tools(offer, sessions, pushed, waits)
     server: Server[Any] = Server(
         "dragoman",
         version=__version__,
@@ -72,7 +73,6 @@ def build_server(offer: Offer) -> Parts:
         # For arguments that are mirrored in headers; without this, every call would list all tools first.
         get_tool_input_schema=offer.catalogue.find_mirrored,
     )
-    sessions = Sessions(offer.ecosystem, offer.catalogue)
     # Spans are made by our own edge and gate, so the SDK's own are left out.
     server.middleware[:] = [_sealed_state(offer.state_key), sessions.introduce]
     add(server, "tools/list", PaginatedRequestParams, tools.list)
@@ -87,21 +87,24 @@ def build_server(offer: Offer) -> Parts:
 class Tools:
     """What can be called."""
 
-    def __init__(self, offer: Offer, pushed: Pushed, waits: Waits) -> None:
+    def __init__(self, offer: Offer, sessions: Sessions, pushed: Pushed, waits: Waits) -> None:
         self._offer = offer
+        self._sessions = sessions
         self._task_tools = TaskTools(offer, pushed, waits)
 
     async def list(self, ctx: Context, params: PaginatedRequestParams) -> Json:
         """All of them, on one page."""
         del ctx
         refuse_cursor(params)
-        return {"tools": self._offer.catalogue.listed(require_caller())}
+        return {"tools": await self._sessions.adapter(require_caller()).tools()}
 
     async def call(self, ctx: Context, params: CallToolRequestParams) -> Json:
         """Call one."""
         tool = self._offer.catalogue.find_offered(params.name, require_caller())
         if tool is None:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name[:200]}")
+        if (unfit := find_unfit(ctx)) is not None:
+            return failed(unfit)
         if isinstance(tool, OperationTool) and not (tool.operation.long and "task" in abilities(ctx)):
             given, meta = params.arguments or {}, dict[str, Any](ctx.meta or {})
             progress = listener(ctx)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 
 from dragoman.context import Caller
-from dragoman.doors.mcp.listening import LONGEST_S, LOOK_S, Listening
+from dragoman.doors.mcp.listening import LONGEST_S, Listening
 from dragoman.doors.mcp.notes import Noted, Notes
 from dragoman.doors.mcp.offer import Offer
 from dragoman.doors.mcp.staying import may_stay
@@ -62,7 +62,7 @@ class Standing:
         Raises:
             DragomanError: there are too many streams.
         """
-        with self._listening.enter(caller.tenant, caller.tenant, ticket.id) as signal:
+        with self._listening.enter(caller, caller.tenant, ticket.id) as signal:
 
             async def pump(write: Write) -> None:
                 with suppress(TimeoutError):
@@ -99,10 +99,10 @@ class _Run:
                 self._follow(noted, group)
                 signal.clear()
                 try:
-                    await asyncio.wait_for(signal.wait(), LOOK_S)
+                    await asyncio.wait_for(signal.wait(), self._offer.streams.every_s)
                 except TimeoutError:
                     await self._write(ALIVE)
-                if not await may_stay(self._offer.gate, self._caller):
+                if not await may_stay(self._offer.streams, self._caller):
                     for name in LISTS:
                         await self._line.list_changed(name)
                     break

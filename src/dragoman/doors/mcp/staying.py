@@ -1,23 +1,16 @@
-"""Whether one who has waited for long would still be let in."""
-
-from typing import Final
+"""Whether a caller whose stream is open is still let in."""
 
 from dragoman.context import Caller
 from dragoman.errors import DragomanError, Unauthenticated
-from dragoman.gate import Gate
-from dragoman.operations import Passage, RateClass
-from dragoman.services.tenancy.operations import SHOW_IDENTITY
-
-# Everybody may ask who they are, as long as their credentials are good.
-_STAY: Final = Passage(SHOW_IDENTITY.name, SHOW_IDENTITY.permission, RateClass.POLL)
+from dragoman.infra.limits import OpenStreams
 
 
-async def may_stay(gate: Gate, caller: Caller) -> bool:
-    """Whether the credentials of a caller are still good."""
+async def may_stay(streams: OpenStreams, caller: Caller) -> bool:
+    """Check that the credential of a caller was not revoked, and neither its user nor its tenant was shut out."""
     try:
-        await gate.guard(_STAY, caller)
-    except Unauthenticated:  # the role was changed, or the credential taken back: every list is another now
+        await streams.check(caller)
+    except Unauthenticated:  # the role was changed, or the credential taken back: every list has changed
         return False
-    except DragomanError:  # too many requests of this caller say nothing against a stream that is open
+    except DragomanError:  # it cannot be found out now, which says nothing against a stream that is open
         pass
     return True

@@ -151,7 +151,7 @@ class TaskTools:
             async with self._waits.wait(), aclosing(follow) as happenings:
                 async for happening in happenings:
                     if happening is not None and tell is not None:
-                        await tell(happening.body)
+                        await tell(happening.event)
         except ServerStops:
             return await self._rested(caller, [task])
         return await self._offer.tasks.get(caller, str(task.id))

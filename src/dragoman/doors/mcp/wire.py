@@ -4,12 +4,15 @@ from typing import Any, Final, cast
 
 import orjson
 
+from dragoman.context import current_request
 from dragoman.errors import DragomanError, InvalidInput, Kind
+from dragoman.jsontext import NotJson
 
 Json = dict[str, Any]
 # Under this name what the door was given when it counted a message goes with its request through the SDK.
 ADMITTED_KEY: Final = "dragoman.mcp.admitted"
 # JSON-RPC's own codes, and the one of its range for servers that says no more than "not now" or "not you".
+PARSE_ERROR: Final = -32700
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 REFUSED: Final = -32000
@@ -49,13 +52,16 @@ def failed(error: DragomanError) -> Json:
 
 
 def error_json(error: DragomanError) -> Json:
-    """An error as every result and every JSON-RPC error of this door carries it."""
+    """An error as every result and every JSON-RPC error of this door carries it; the edge logs it."""
     told: Json = {
         "code": error.code,
         "message": error.message,
         "details": orjson.loads(orjson.dumps(error.details, default=str)),
         "retryable": error.retryable,
     }
+    if (request := current_request()) is not None:
+        told["request_id"] = request.id
+        request.refusal = error
     if (retry_after_s := getattr(error, "retry_after_s", None)) is not None:
         told["retry_after_s"] = retry_after_s
     return told
@@ -63,4 +69,4 @@ def error_json(error: DragomanError) -> Json:
 
 def rpc_code(error: DragomanError) -> int:
     """The code of JSON-RPC for it."""
-    return _CODES.get(error.kind, REFUSED)
+    return PARSE_ERROR if isinstance(error, NotJson) else _CODES.get(error.kind, REFUSED)

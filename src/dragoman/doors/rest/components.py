@@ -61,7 +61,7 @@ def headers() -> Json:
 
 
 def parameters() -> Json:
-    """Header parameters that operations refer to. A request id that cannot be used is replaced, never refused.
+    """Header parameters that operations refer to. An id that cannot be used is ignored, never refused.
 
     They have no examples: Swagger UI would send those with every request that is tried out.
     """
@@ -69,14 +69,15 @@ def parameters() -> Json:
         "RequestId": {
             "name": "X-Request-ID",
             "in": "header",
-            "description": "Names the request in logs and answers; one is made up when it is missing or unfit "
-            "(letters, digits and `._:-`, at most 128).",
+            "description": "The correlation id, where X-Correlation-ID is not sent. The server names every request "
+            "itself, with a UUID.",
             "schema": {"type": "string"},
         },
         "CorrelationId": {
             "name": "X-Correlation-ID",
             "in": "header",
-            "description": "Ties several requests together in logs and in the audit trail.",
+            "description": "The client's own id, for one request or several that belong together: it is in the answer, "
+            "the log and the audit trail (letters, digits and `._:-`, at most 128; anything else is ignored).",
             "schema": {"type": "string"},
         },
         "IdempotencyKey": {

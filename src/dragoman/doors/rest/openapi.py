@@ -126,7 +126,7 @@ def _parameters(binding: Binding, catalogue: Catalogue) -> list[Json]:
             found.append(_parameter(name, "query", schema) | _required(name in whole.get("required", [])))
     if _has_precondition(binding):
         found.append(ref("parameters", "IfMatch"))
-    if binding.method == "POST" and binding.operation.writes:
+    if binding.operation.writes:
         found.append(ref("parameters", "IdempotencyKey"))
     return [*found, ref("parameters", "RequestId"), ref("parameters", "CorrelationId")]
 
@@ -191,7 +191,7 @@ def _success(binding: Binding, catalogue: Catalogue) -> Json:
         names.append("ETag")
     if binding.status == 201 and ("id" in fields or hasattr(operation.output, "id")):
         names.append("Location")
-    if binding.method == "POST" and operation.writes:
+    if operation.writes:
         names.append("Idempotency-Replayed")
     example = {"success": True, "data": examples.of(data), "meta": meta}
     return {

@@ -15,13 +15,16 @@ from dragoman.context import RequestContext, current_request
 from dragoman.doors.rest.openapi import SiteAnswer, SitePath
 from dragoman.doors.rest.openapi_30 import to_openapi_30
 from dragoman.doors.rest.page import ASSETS, FOREVER, POLICY, Document, Headers, load_assets, render_page
+from dragoman.doors.rest.signing_page import SIGNING_PAGE, SIGNING_POLICY
 from dragoman.errors import DragomanError, MethodNotAllowed, NotFound
 from dragoman.infra.edge import AsgiScope, Receive, Send, base_url, problem
-from dragoman.infra.telemetry import Health, HealthReport, Metrics
+from dragoman.infra.telemetry import Health, HealthReport, Scrapes
 from dragoman.services.workers.profile import PROFILE_HEADER, PROFILE_PATH, ContractsProfile
 
 Json = dict[str, Any]
 RETRY_AFTER_S: Final = 5
+# Of a page for people without an account.
+OPEN_SITE: Final = frozenset(SIGNING_PAGE)
 _JSON: Final = "application/json"
 _ASSET: Final = "/docs/{asset}"
 _FRESH: Final = (b"cache-control", b"no-store")
@@ -44,6 +47,7 @@ def _report(status: str, database: str) -> Json:
         "uptime_s": 86400.0,
         "dependencies": {"database": found},
         "breakers": {},
+        "tenant_breakers": {"webhook": 0},
     }
 
 
@@ -74,7 +78,6 @@ SITE_PATHS: Final = (
         "site_metrics",
         "What Prometheus scrapes",
         (SiteAnswer(200, "All processes of this server.", {"text/plain": _TEXT}, "dragoman_open_requests 1.0\n"),),
-        limited=False,
     ),
     SitePath("/docs", "site_docs", "This page", (SiteAnswer(200, "Swagger UI.", {"text/html": _TEXT}),)),
     SitePath(
@@ -84,6 +87,21 @@ SITE_PATHS: Final = (
         (SiteAnswer(200, "A file.", dict.fromkeys(("text/javascript", "text/css", "image/png"), _TEXT)),),
         parameters={"asset": {"type": "string", "enum": list(ASSETS), "examples": ["init.js"]}},
         errors=(404,),
+    ),
+    SitePath(
+        "/sign",
+        "site_sign",
+        "Where a one-time link to sign leads",
+        (SiteAnswer(200, "A page; the code of the link stands behind the #.", {"text/html": _TEXT}),),
+    ),
+    SitePath(
+        "/sign/page.js",
+        "site_sign_script",
+        "The page's script",
+        (SiteAnswer(200, "A file.", {"text/javascript": _TEXT}),),
+    ),
+    SitePath(
+        "/sign/page.css", "site_sign_style", "The page's style", (SiteAnswer(200, "A file.", {"text/css": _TEXT}),)
     ),
     SitePath("/openapi.json", "site_openapi", "This document", (SiteAnswer(200, "OpenAPI 3.1.", {_JSON: _OPENAPI}),)),
     SitePath(
@@ -146,9 +164,9 @@ class Shown:
 class Site:
     """Plain ASGI for `SITE_PATHS`; GET and HEAD alone."""
 
-    def __init__(self, health: Health, metrics: Metrics, shown: Shown, *, ready: Callable[[], bool]) -> None:
+    def __init__(self, health: Health, scrapes: Scrapes, shown: Shown, *, ready: Callable[[], bool]) -> None:
         self._health = health
-        self._metrics = metrics
+        self._scrapes = scrapes
         self._keys = orjson.dumps({"keys": shown.keys})
         self._openapi = shown.openapi
         self._profile = shown.profile
@@ -165,6 +183,7 @@ class Site:
             "/openapi-3.0.json": self._show_openapi_30,
             "/.well-known/jwks.json": self._show_keys,
             PROFILE_PATH: self._show_profile,
+            **dict.fromkeys(SIGNING_PAGE, self._show_signing),
         }
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
@@ -222,8 +241,8 @@ class Site:
         return _probe(orjson.dumps({"ready": ready}), well=ready)
 
     async def _show_metrics(self, scope: AsgiScope) -> _Answer:
-        del scope
-        body, content_type = await asyncio.to_thread(self._metrics.render)
+        sent = next((bytes(value) for name, value in scope["headers"] if name == b"authorization"), b"")
+        body, content_type = await self._scrapes.get(sent)
         return _Answer(200, body, [(b"content-type", content_type.encode()), _FRESH])
 
     async def _show_page(self, scope: AsgiScope) -> _Answer:
@@ -235,6 +254,10 @@ class Site:
         # Only under the name with its digest does it stay the same after the next release.
         named = scope["query_string"] == f"v={asset.digest}".encode()
         return await _document(scope, asset, [(b"cache-control", FOREVER.encode()) if named else _ASK_AGAIN])
+
+    async def _show_signing(self, scope: AsgiScope) -> _Answer:
+        policy = (b"content-security-policy", SIGNING_POLICY.encode())
+        return await _document(scope, SIGNING_PAGE[scope["path"]], [_FRESH, policy])
 
     async def _show_openapi(self, scope: AsgiScope) -> _Answer:
         document = await self._made("3.1", self._openapi)

@@ -7,11 +7,11 @@ from urllib.parse import parse_qsl
 
 import orjson
 from pydantic import BaseModel
-from pydantic_core import from_json
 
 from dragoman.addresses import Binding
 from dragoman.arguments import MOST_FIELDS, Texts
 from dragoman.errors import InvalidInput, UnsupportedMedia
+from dragoman.jsontext import parse_json
 from dragoman.operations import Page
 
 Headers = list[tuple[bytes, bytes]]
@@ -54,10 +54,7 @@ def read_json(body: bytes, content_type: str, extra: Mapping[str, Any]) -> bytes
             raise UnsupportedMedia(content_type[:100], expected="application/json")
         if not extra:
             return body
-        try:
-            values = from_json(body, allow_inf_nan=False)
-        except ValueError as error:
-            raise InvalidInput.of("body", f"must be JSON: {error}") from None
+        values = parse_json(body)
         if not isinstance(values, dict):
             raise InvalidInput.of("body", "must be a JSON object")
     given = cast("dict[str, Any]", values)

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from dragoman.context import Caller, PrincipalType, Role, TenantId
 from dragoman.errors import Unauthenticated
-from dragoman.infra.auth.secrets import INVITATION_PREFIX, ApiKey, hash_secret, parse_api_key
+from dragoman.infra.auth.secrets import INVITATION_PREFIX, LINK_PREFIX, ApiKey, hash_secret, parse_api_key
 from dragoman.infra.auth.tokens import TokenVerifier
 from dragoman.text import clean_name
 
@@ -19,8 +19,10 @@ from dragoman.text import clean_name
 _KEEP_S = 5.0
 _MOST_KEPT = 10_000
 _OPENID_SCOPES = frozenset({"openid", "profile", "email", "address", "phone", "offline_access"})
-# What an invitation may do; no token and no key can have it, whatever it lists.
+# What an invitation or a link to sign may do; no token and no key can have it, whatever it lists.
 _INVITATION_SCOPES = frozenset({"accept:invitation"})
+_LINK_SCOPES = frozenset({"answer:link"})
+ONE_TIME_SCOPES = _INVITATION_SCOPES | _LINK_SCOPES
 # OpenID Connect promises no longer subject; a token id must fit where `token.revoke` takes it.
 _LONGEST_SUBJECT, _LONGEST_TOKEN_ID = 255, 200
 
@@ -58,6 +60,34 @@ class InvitationRecord:
     user_id: UUID
 
 
+@dataclass(frozen=True, slots=True)
+class LinkRecord:
+    """Which open link a code is."""
+
+    tenant: TenantRecord
+    link_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class KindClaim:
+    """Which claim says what kind of principal a token is for, and which of its values mean a person.
+
+    Issuers name it in their own ways: `idtyp: user`, `gty`, `auth_time` (any value: `*`) where only people sign in.
+    """
+
+    name: str = "type"
+    people: frozenset[str] = frozenset({PrincipalType.USER.value})
+
+    def find(self, claims: Mapping[str, Any]) -> PrincipalType | None:
+        """Return the kind that a token states, or None when it states none that is known."""
+        value = claims.get(self.name)
+        if isinstance(value, str) and value in (PrincipalType.AGENT.value, PrincipalType.SERVICE.value):
+            return PrincipalType(value)
+        if value is None or isinstance(value, bool):
+            return None
+        return PrincipalType.USER if "*" in self.people or str(value) in self.people else None
+
+
 class Directory(Protocol):
     """Who there is; asked before there is a caller."""
 
@@ -73,6 +103,10 @@ class Directory(Protocol):
         """By the hash of its code; None when it has expired or was used."""
         ...
 
+    async def find_link(self, code_hash: bytes) -> LinkRecord | None:
+        """By the hash of its code; None when it has expired, was answered, or the request was called off."""
+        ...
+
 
 class Authenticator:
     """Turns a bearer token or an API key into a Caller, remembering for a few seconds what it learned."""
@@ -85,6 +119,7 @@ class Authenticator:
         pepper: bytes,
         tenant_claim: str = "tenant",
         roles_claim: str = "roles",
+        kind_claim: "KindClaim | None" = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._tokens = tokens
@@ -92,6 +127,7 @@ class Authenticator:
         self._pepper = pepper
         self._tenant_claim = tenant_claim
         self._roles_claim = roles_claim
+        self._kind_claim = kind_claim or KindClaim()
         self._clock = clock
         self._kept: dict[str, tuple[float, Caller]] = {}
 
@@ -108,6 +144,8 @@ class Authenticator:
             return kept[1]
         if presented.startswith(INVITATION_PREFIX):
             return await self._by_invitation(presented)
+        if presented.startswith(LINK_PREFIX):
+            return await self._by_link(presented)
         if (key := parse_api_key(presented)) is not None:
             caller, until = await self._by_key(key)
         else:
@@ -124,12 +162,14 @@ class Authenticator:
         if tenant is None or tenant.status != "active":
             raise Unauthenticated(f"tenant {tenant_ref!r} is {tenant.status if tenant else 'unknown'}")
         roles = _roles(claims.get(self._roles_claim))
+        kind = self._kind_claim.find(claims)
         caller = Caller(
             tenant=TenantId(tenant.id),
             tenant_slug=tenant.slug,
             plan=tenant.plan,
             subject=_subject(claims["sub"]),
-            type=_principal_type(claims.get("type"), roles),
+            type=kind or _least_trusted(roles),
+            kind_unknown=kind is None,
             roles=roles,
             scopes=_scopes(claims),
             credential=_token_id(claims.get("jti"), token),
@@ -153,6 +193,24 @@ class Authenticator:
             issued_at=self._clock(),
         )
 
+    async def _by_link(self, code: str) -> Caller:
+        record = await self._directory.find_link(hash_secret(code, self._pepper))
+        if record is None or record.tenant.status != "active":
+            raise Unauthenticated("link unknown, answered or expired")
+        name = f"link:{record.link_id}"
+        return Caller(
+            tenant=TenantId(record.tenant.id),
+            tenant_slug=record.tenant.slug,
+            plan=record.tenant.plan,
+            subject=name,
+            type=PrincipalType.USER,
+            roles=frozenset(),
+            scopes=_LINK_SCOPES,
+            credential=name,
+            issued_at=self._clock(),
+            by_link=record.link_id,
+        )
+
     async def _by_key(self, key: ApiKey) -> tuple[Caller, float]:
         record = await self._directory.find_key(key.id)
         presented_hash = hash_secret(key.secret, self._pepper)
@@ -169,9 +227,10 @@ class Authenticator:
             subject=record.subject,
             type=PrincipalType(record.type),
             roles=frozenset({Role(record.role)}),
-            scopes=record.scopes - _INVITATION_SCOPES if record.scopes is not None else None,
+            scopes=record.scopes - ONE_TIME_SCOPES if record.scopes is not None else None,
             credential=str(key.id),
             issued_at=record.created_at,
+            by_key=True,
         )
         return caller, record.expires_at or float("inf")
 
@@ -228,10 +287,9 @@ def _scopes(claims: Mapping[str, Any]) -> frozenset[str] | None:
         raise Unauthenticated("token scopes are neither a text nor a list")
     named = frozenset(scope for scope in cast("list[object]", listed) if isinstance(scope, str))
     # `openid profile` says what the issuer tells about its bearer, not what the bearer may do here.
-    return None if named and named <= _OPENID_SCOPES else named - _OPENID_SCOPES - _INVITATION_SCOPES
+    return None if named and named <= _OPENID_SCOPES else named - _OPENID_SCOPES - ONE_TIME_SCOPES
 
 
-def _principal_type(value: object, roles: frozenset[Role]) -> PrincipalType:
-    if isinstance(value, str) and value in {kind.value for kind in PrincipalType}:
-        return PrincipalType(value)
+def _least_trusted(roles: frozenset[Role]) -> PrincipalType:
+    # A program may look after the memories of all users, so a bearer of unknown kind is held to the rules of a user.
     return PrincipalType.AGENT if roles == frozenset({Role.AGENT}) else PrincipalType.USER

@@ -10,11 +10,13 @@ import jwt
 import structlog
 
 from dragoman.errors import UpstreamUnavailable
-from dragoman.infra.breaker import NETWORK_FAILURES, Breakers
+from dragoman.infra.breaker import NETWORK_FAILURES
+from dragoman.infra.outbound import Clients, Upstream
 
 _LOG = structlog.get_logger(__name__)
 # An unknown key id may be a rotation or a forgery: ask the issuer, but not for every forgery.
 _LEAST_BETWEEN_S = 10.0
+_FAILURES = (*NETWORK_FAILURES, httpx.HTTPStatusError, ValueError)
 
 
 class Jwks:
@@ -25,13 +27,14 @@ class Jwks:
         *,
         url: str | None,
         issuer: str | None,
-        breakers: Breakers,
+        outgoing: Clients,
         keep_s: float = 300,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._url = url
         self._issuer = issuer
-        self._breakers = breakers
+        self._outgoing = outgoing
+        outgoing.breakers.declare(Upstream.JWKS.value)
         self._keep_s = keep_s
         self._clock = clock
         self._keys: dict[str | None, jwt.PyJWK] = {}
@@ -68,7 +71,7 @@ class Jwks:
 
     async def _refresh(self) -> None:
         try:
-            async with self._breakers.guard("jwks", failures=(*NETWORK_FAILURES, httpx.HTTPStatusError, ValueError)):
+            async with self._outgoing.breakers.guard(Upstream.JWKS.value, failures=_FAILURES):
                 self._keys = await self._fetch()
                 self._fetched_at = self._clock()
         except (UpstreamUnavailable, httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
@@ -77,7 +80,7 @@ class Jwks:
             self._fetching = None
 
     async def _fetch(self) -> dict[str | None, jwt.PyJWK]:
-        async with httpx.AsyncClient(timeout=5, follow_redirects=False) as client:
+        async with self._outgoing.unwatched(timeout=5, follow_redirects=False) as client:
             url = self._url or await self._discover(client)
             document = await _get_json(client, url)
         keys: dict[str | None, jwt.PyJWK] = {}

@@ -7,6 +7,7 @@ from uuid import UUID
 
 _PREFIX = "dgm"
 INVITATION_PREFIX = "inv_"
+LINK_PREFIX = "lnk_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,11 @@ def new_api_key(key_id: UUID) -> ApiKey:
 def new_invitation() -> str:
     """A code that an invited person shows once."""
     return INVITATION_PREFIX + secrets.token_urlsafe(32)
+
+
+def new_link() -> str:
+    """A code that a signer without an account shows once."""
+    return LINK_PREFIX + secrets.token_urlsafe(32)
 
 
 def parse_api_key(text: str) -> ApiKey | None:

@@ -1,6 +1,7 @@
 """Bearer tokens: made by the embedded issuer, checked from whoever issues them."""
 
 import hashlib
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -86,14 +87,24 @@ class Issuer:
 
 
 class TokenVerifier:
-    """Checks a token once and remembers the answer until the token expires."""
+    """Checks a token once and remembers the answer until the token expires.
+
+    A token ends when it is `max_age_s` old, whatever it says: what was revoked need not be remembered for longer.
+    """
 
     def __init__(
-        self, keys: KeySource, *, issuer: str | None, audience: str, clock: Callable[[], float] = time.time
+        self,
+        keys: KeySource,
+        *,
+        issuer: str | None,
+        audience: str,
+        max_age_s: float = math.inf,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._keys = keys
         self._issuer = issuer
         self._audience = audience
+        self._max_age_s = max_age_s
         self._clock = clock
         self._known: dict[str, Mapping[str, Any]] = {}
 
@@ -143,7 +154,10 @@ class TokenVerifier:
             raise Unauthenticated(f"token malformed: {error}") from None
         if not all(_is_time(claims[name]) for name in ("exp", "iat")):
             raise Unauthenticated("token times are not numbers of seconds")
-        return claims
+        ends = min(claims["exp"], claims["iat"] + self._max_age_s)
+        if ends + _LEEWAY_S <= self._clock():
+            raise Unauthenticated("token is older than any may be")
+        return {**claims, "exp": ends}
 
 
 def _is_time(value: object) -> bool:

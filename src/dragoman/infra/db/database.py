@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, LiteralString
+from uuid import UUID
 
 import asyncpg
 import structlog
@@ -145,6 +146,17 @@ class Database:
                 raise
             raise translated(error) from error
         await _follow_up(unit.after)
+
+    @property
+    def in_unit(self) -> bool:
+        """Whether a unit of this database is open here: what is done now is part of its transaction."""
+        return (unit := _UNIT.get()) is not None and unit.database is self and unit.open
+
+    def scope_for(self, tenant: UUID) -> Scope:
+        """The scope in which a tenant's rows are read here: that of the open unit, where it is this tenant's."""
+        unit = _UNIT.get()
+        joins = unit is not None and unit.database is self and unit.open and unit.scope.tenant == tenant
+        return unit.scope if unit is not None and joins else Scope(tenant)
 
     async def after_commit(self, callback: Callable[[], Awaitable[None]]) -> None:
         """Run it once the open unit is committed, never if it is rolled back; at once when there is no unit.

@@ -3,18 +3,24 @@
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 # The driver has no types.
 
+import asyncio
 import hashlib
 import re
 from dataclasses import dataclass
 from importlib import resources
+from typing import LiteralString
 
 import asyncpg
 import structlog
 
 _LOG = structlog.get_logger(__name__)
 _NAME = re.compile(r"^(\d{4})_(pre|post)_[a-z0-9_]+\.sql$")
+_MAY_MIGRATE: LiteralString = """
+SELECT to_regclass('schema_migrations') IS NULL OR pg_has_role(current_user, relowner, 'USAGE')
+FROM (SELECT 1) one LEFT JOIN pg_class ON oid = to_regclass('schema_migrations')"""
 # Any constant will do, as long as every release uses the same one.
 _LOCK = 0x64726167
+_LOCK_POLL_S = 0.1
 
 
 class MigrationError(Exception):
@@ -53,9 +59,11 @@ def list_migrations() -> list[Migration]:
 async def migrate(url: str, migrations: list[Migration] | None = None) -> int:
     """Apply what is missing and say how many files that was; safe when many processes start at once.
 
+    A user who does not own the schema only checks that nothing is missing.
+
     Raises:
-        MigrationError: an applied file was edited, the database is newer than this release, a file failed, or
-            PostgreSQL does not let us in.
+        MigrationError: an applied file was edited, the database is newer than this release, a file failed, something is
+            missing that this user may not apply, or PostgreSQL does not let us in.
     """
     wanted = list_migrations() if migrations is None else migrations
     try:
@@ -63,13 +71,17 @@ async def migrate(url: str, migrations: list[Migration] | None = None) -> int:
     except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise MigrationError(f"cannot connect to PostgreSQL: {error or 'it does not answer'}") from error
     try:
-        await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
+        if not await connection.fetchval(_MAY_MIGRATE):
+            await _check(connection, wanted)
+            return 0
+        await _lock(connection)
         applied = await _applied(connection)
         _compare(applied, wanted)
         missing = [migration for migration in wanted if migration.number not in applied]
         for migration in missing:
             await _apply(connection, migration)
         await _enable_meaning(connection)
+        await _force_row_security(connection)
         return len(missing)
     except asyncpg.InsufficientPrivilegeError as error:
         raise MigrationError(
@@ -80,12 +92,35 @@ async def migrate(url: str, migrations: list[Migration] | None = None) -> int:
         await connection.close()
 
 
+async def _lock(connection: asyncpg.Connection) -> None:
+    """Wait until no other process migrates, without a statement that waits.
+
+    CREATE INDEX CONCURRENTLY waits for every statement that began before it, those that wait for its lock included.
+    """
+    while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", _LOCK):  # noqa: ASYNC110 - of other processes
+        await asyncio.sleep(_LOCK_POLL_S)
+
+
+async def _check(connection: asyncpg.Connection, wanted: list[Migration]) -> None:
+    applied = await _listed(connection)
+    _compare(applied, wanted)
+    if missing := [migration.name for migration in wanted if migration.number not in applied]:
+        raise MigrationError(
+            f"the database lacks {missing[0]}, and this user may not apply it: run `dragoman migrate` as the owner of "
+            "the database, or set DRAGOMAN_DATABASE_ADMIN_URL to the owner"
+        )
+
+
 async def _applied(connection: asyncpg.Connection) -> dict[int, tuple[str, str]]:
     await connection.execute(
         "CREATE TABLE IF NOT EXISTS schema_migrations "
         "(number int PRIMARY KEY, name text NOT NULL, checksum text NOT NULL, "
         "applied_at timestamptz NOT NULL DEFAULT now())"
     )
+    return await _listed(connection)
+
+
+async def _listed(connection: asyncpg.Connection) -> dict[int, tuple[str, str]]:
     rows = await connection.fetch("SELECT number, name, checksum FROM schema_migrations")
     return {row["number"]: (row["name"], row["checksum"]) for row in rows}
 
@@ -107,6 +142,14 @@ async def _enable_meaning(connection: asyncpg.Connection) -> None:
         await connection.execute("SELECT knowledge_enable_meaning()")
 
 
+async def _force_row_security(connection: asyncpg.Connection) -> None:
+    """Lock every table to its owner too, those of the migrations of a moment ago included."""
+    if await connection.fetchval("SELECT to_regprocedure('force_row_security()') IS NOT NULL"):
+        async with connection.transaction():
+            await connection.execute("SET LOCAL lock_timeout = '5s'")
+            await connection.execute("SELECT force_row_security()")
+
+
 async def _apply(connection: asyncpg.Connection, migration: Migration) -> None:
     record = "INSERT INTO schema_migrations (number, name, checksum) VALUES ($1, $2, $3)"
     try:
@@ -115,10 +158,17 @@ async def _apply(connection: asyncpg.Connection, migration: Migration) -> None:
                 await connection.execute(migration.sql)
                 await connection.execute(record, migration.number, migration.name, migration.checksum)
         else:
-            await connection.execute(migration.sql)
+            # One by one: several in one message would be a transaction. A file that failed half-way is run again whole.
+            for statement in _statements(migration.sql):
+                await connection.execute(statement)
             await connection.execute(record, migration.number, migration.name, migration.checksum)
     except asyncpg.InsufficientPrivilegeError:
         raise
     except asyncpg.PostgresError as error:
         raise MigrationError(f"{migration.name} failed: {error}") from error
     _LOG.info("migration.applied", name=migration.name)
+
+
+def _statements(sql: str) -> list[str]:
+    lines = [line for line in sql.splitlines() if not line.startswith("--")]
+    return [statement for statement in map(str.strip, "\n".join(lines).split(";")) if statement]

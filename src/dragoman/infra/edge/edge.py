@@ -109,6 +109,7 @@ class Edge:
                 request.span = span
                 await self._serve(exchange)
         finally:
+            request.let_go()
             self._metrics.http.closed()
             self._finish(exchange)
 
@@ -146,6 +147,9 @@ class Edge:
         length = headers.get(b"content-length")
         if length is not None and (not length.isdigit() or int(length) > rules.max_body_bytes):
             raise TooLarge(limit_bytes=rules.max_body_bytes)
+        for name, text in (("path", exchange.scope["raw_path"]), ("query", exchange.scope["query_string"])):
+            if b"%00" in text:
+                raise InvalidInput.of(name, "must not contain the control character U+0000")
         await self._app(exchange.scope, exchange.receive, exchange.send)
 
     async def _identify(self, exchange: "_Exchange", path: str) -> None:
@@ -161,6 +165,9 @@ class Edge:
             await self._admission.admit_stranger(request.ip)
             self._security.rejected_credentials(error.reason)
             raise
+        if request.caller.by_link is not None:
+            # A link names a signer whom nobody here knows: who holds it is limited by address, as strangers are.
+            await self._admission.admit_stranger(request.ip)
 
     async def _answer_browser(self, exchange: "_Exchange", origin: str) -> bool:
         """Whether the request was a preflight, which is answered here."""
@@ -210,6 +217,8 @@ class Edge:
         # Nothing was sent: the client of a call that can be cancelled has cancelled it.
         status = exchange.status or _LEFT
         request.span.rename(f"{method} {route}")
+        if request.refusal is not None:
+            self._security.refused_input(request.refusal)
         self._metrics.http.observe(method, route, status, seconds)
         access_log(
             method=scope["method"],
@@ -321,6 +330,7 @@ class _Exchange:
             await self._count()
         except DragomanError as instead:
             error = instead
+        self.request.refusal = error
         status, headers, body = self._edge.refuse(error, self.request.id)
         if isinstance(error, Unauthenticated):
             headers = self._edge.challenged(self, headers)
@@ -345,12 +355,11 @@ def _refuse_doubles(headers: list[tuple[bytes, bytes]]) -> None:
 
 
 def _read_request(scope: AsgiScope, headers: dict[bytes, str]) -> RequestContext:
-    given = headers.get(b"x-request-id", "")
-    correlation = headers.get(b"x-correlation-id", "")
+    correlation = headers.get(b"x-correlation-id") or headers.get(b"x-request-id", "")
     client = scope.get("client")
     return RequestContext(
         headers=headers,
-        id=given if given and _SAFE_ID.fullmatch(given) else new_text_id(),
+        id=new_text_id(),
         door="http",
         ip=client[0] if client else "",
         correlation_id=correlation if correlation and _SAFE_ID.fullmatch(correlation) else "",

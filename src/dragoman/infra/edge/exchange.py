@@ -23,6 +23,7 @@ async def exchange(
     try:
         status, headers, body = await answer(scope, receive, request)
     except DragomanError as error:
+        request.refusal = error
         status, headers, body = problem(error, request.id)
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

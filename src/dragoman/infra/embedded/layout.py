@@ -1,11 +1,13 @@
 """Where the embedded servers keep their files.
 
-<data_dir>/            0711 as root (the servers' user must pass through), else 0700
+<data_dir>/            0700; 0710 as root, whose group is that of the servers' user, who must pass through
 ├── lock               held while a server runs
 ├── logs/
 ├── postgres/          0700, or a link to /var/lib/dragoman/relocated/<id>/postgres
 ├── valkey/            0700, likewise
 └── bin-<versions>/    a copy of the programs, only when their own place is closed to the servers' user
+
+Everything below is private: files 0600, directories 0700, of ours or of the servers' user.
 """
 
 import hashlib
@@ -20,7 +22,7 @@ from typing import Self
 
 import structlog
 
-from dragoman.infra.embedded.account import Account
+from dragoman.infra.embedded.account import Account, is_shared
 from dragoman.infra.embedded.errors import EmbeddedError
 
 RELOCATED = Path("/var/lib/dragoman/relocated")
@@ -38,21 +40,36 @@ log = structlog.get_logger(__name__)
 def make_data_dir(data_dir: Path) -> Path:
     """Make the data directory if it is not there and return its real path; directories above keep their modes.
 
+    Other users cannot enter it, unless it has their files in it: that one is left as it is.
+
     Raises:
         OSError: it cannot be made.
         EmbeddedError: the path is something other than a directory.
     """
     path = data_dir.expanduser().resolve()
-    as_root = os.geteuid() == 0
-    if not path.exists():
-        path.mkdir(mode=0o700, parents=True)
+    for step in (*(parent for parent in reversed(path.parents) if not parent.exists()), path):
+        if not step.exists():
+            # As root, the servers' user must pass through those above.
+            step.mkdir()
+            step.chmod(0o711 if os.geteuid() == 0 and step != path else 0o700)
     if not path.is_dir():
         raise EmbeddedError(f"{path} is not a directory; choose another data directory")
-    # A directory with other people's files in it is not ours to open up: then the services are relocated instead.
-    ours = (path / "lock").exists() or not any(path.iterdir())
-    if as_root and ours and not path.stat().st_mode & stat.S_IXOTH:
-        path.chmod(0o711)
+    found = path.stat()
+    if is_ours(path) and os.geteuid() in {0, found.st_uid} and stat.S_IMODE(found.st_mode) & ~0o710:
+        path.chmod(0o700)
     return path
+
+
+def is_ours(path: Path) -> bool:
+    """Check whether a data directory is a server's alone; one with other people's files is not ours to change."""
+    return (path / "lock").exists() or not any(path.iterdir())
+
+
+def let_pass(data_dir: Path, account: Account) -> None:
+    """As root, let the servers' user pass through the data directory to what is theirs, and no other user."""
+    if account.dropped:
+        os.chown(data_dir, -1, account.gid)
+        data_dir.chmod(0o710)
 
 
 @dataclass(frozen=True)
@@ -152,7 +169,7 @@ def _private_dir(path: Path, account: Account) -> Path:
         raise EmbeddedError(f"{path} is a link or a file where a private directory is needed; remove it")
     if found.st_uid == 0 and account.dropped and not any(path.iterdir()):
         os.chown(path, account.uid, account.gid, follow_symlinks=False)
-    elif found.st_uid != account.uid:
+    elif found.st_uid != account.uid and not (account.dropped and is_shared(found.st_uid)):  # taken over at the start
         raise EmbeddedError(
             f"{path} belongs to uid {found.st_uid}, and the servers would run as uid {account.uid} ({account.name}); "
             "run as its owner, or choose another data directory"

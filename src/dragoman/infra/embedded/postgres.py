@@ -4,12 +4,14 @@ import signal
 import tempfile
 from pathlib import Path
 
+from dragoman.infra.embedded.access import write_access
 from dragoman.infra.embedded.account import Account
 from dragoman.infra.embedded.binaries import POSTGRES_MAJOR, Binaries
 from dragoman.infra.embedded.errors import EmbeddedError, StillInUseError, disk_full, says_disk_full
 from dragoman.infra.embedded.layout import Layout
 from dragoman.infra.embedded.leftovers import clear_leftovers
 from dragoman.infra.embedded.process import run
+from dragoman.infra.embedded.takeover import take_over
 
 DATABASE = "dragoman"
 SOCKET = ".s.PGSQL.5432"
@@ -55,7 +57,11 @@ class Postgres:
     @property
     def url(self) -> str:
         """The address of the database; it needs no escapes, because the socket directory has a plain path."""
-        return f"postgresql://postgres@/{DATABASE}?host={self._socket_dir}"
+        return self.url_for("postgres")
+
+    def url_for(self, role: str) -> str:
+        """Return the address of the database for one of its users: whoever may connect may do so as any."""
+        return f"postgresql://{role}@/{DATABASE}?host={self._socket_dir}"
 
     async def initialise(self) -> None:
         """Make the cluster if the directory is empty; a crash in the middle leaves it empty.
@@ -67,6 +73,8 @@ class Postgres:
             shutil.rmtree(half_made, ignore_errors=True)
         if any(self._directory.iterdir()):
             _check_version(self._directory)
+            await self._clear()
+            take_over(self._directory, self.account)
             return
         temporary = Path(tempfile.mkdtemp(prefix="postgres-new-", dir=self._directory.parent))
         try:
@@ -84,7 +92,11 @@ class Postgres:
         return [str(self._binaries.postgres), "-D", str(self._directory), *chosen]
 
     async def prepare(self) -> None:
-        """Wait for a server that is still ending, and drop pid files that would block a start."""
+        """Wait for a server that is still ending, drop pid files that would block a start, and say who may connect."""
+        await self._clear()
+        write_access(self._directory, self.account)
+
+    async def _clear(self) -> None:
         pid_files = [self._directory / "postmaster.pid", self._socket_dir / f"{SOCKET}.lock"]
         await clear_leftovers("postgres", self._directory, pid_files)
 
@@ -110,7 +122,8 @@ class Postgres:
         )
 
     async def _initdb(self, directory: Path) -> None:
-        initdb = [str(self._binaries.initdb), "-D", str(directory), "-U", "postgres", "--auth=trust", "--encoding=UTF8"]
+        initdb = [str(self._binaries.initdb), "-D", str(directory), "-U", "postgres", "--encoding=UTF8"]
+        initdb += ["--auth-local=peer", "--auth-host=reject"]  # who may connect is written at every start
         await self._run([*initdb, "--locale-provider=builtin", "--locale=C.UTF-8"], directory)
         # The server alone can make the database without a driver, before the cluster gets its name.
         single = [str(self._binaries.postgres), "--single", "-D", str(directory), "-c", "exit_on_error=on", "postgres"]

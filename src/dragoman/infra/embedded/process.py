@@ -83,7 +83,7 @@ async def ended(process: subprocess.Popen[bytes], *, within_s: float) -> bool:
 
 
 async def run(argv: Sequence[str], *, account: Account, stdin: bytes = b"") -> tuple[int, str]:
-    """Run a program to its end and return its exit code and all it said; a cancelled run is killed."""
+    """Run a program to its end; return its exit code and all it said. A cancelled one is killed with its children."""
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as output:
         given.write(stdin)
         given.seek(0)
@@ -92,7 +92,8 @@ async def run(argv: Sequence[str], *, account: Account, stdin: bytes = b"") -> t
             code = await wait_for_exit(process)
         finally:
             if process.poll() is None:
-                process.kill()
+                # With whatever it has started itself: it leads a session of its own.
+                os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
         output.seek(0)
         return code, output.read().decode(errors="replace")

@@ -2,13 +2,15 @@ import asyncio
 import subprocess
 from pathlib import Path
 
+from dragoman.infra.embedded.account import Account
 from dragoman.infra.embedded.binaries import find_binaries, readable_binaries
 from dragoman.infra.embedded.errors import EmbeddedError, from_os_error
-from dragoman.infra.embedded.layout import Layout, make_data_dir
+from dragoman.infra.embedded.layout import Layout, is_ours, let_pass, make_data_dir
 from dragoman.infra.embedded.lock import DataDirLock
 from dragoman.infra.embedded.postgres import Postgres
 from dragoman.infra.embedded.supervisor import Supervisor
 from dragoman.infra.embedded.valkey import Valkey
+from dragoman.infra.private_files import make_private
 
 
 class EmbeddedServices:
@@ -34,6 +36,12 @@ class EmbeddedServices:
         if self._postgres is None:
             raise EmbeddedError("the embedded PostgreSQL is not started")
         return self._postgres.url
+
+    def login_url(self, role: str) -> str:
+        """Return the address of the database for another of its users, from `start` on."""
+        if self._postgres is None:
+            raise EmbeddedError("the embedded PostgreSQL is not started")
+        return self._postgres.url_for(role)
 
     @property
     def redis_url(self) -> str:
@@ -73,14 +81,25 @@ class EmbeddedServices:
                 self._lock.release()
                 self._lock = None
 
+    @property
+    def _wants_any(self) -> bool:
+        return self._wants_postgres or self._wants_valkey
+
     def _claim(self) -> Path:
         data_dir = make_data_dir(self._data_dir)
+        ours = is_ours(data_dir)
         lock = DataDirLock(data_dir)
         lock.acquire()
         self._lock = lock
+        if ours:
+            make_private(data_dir)
+            if self._wants_any:
+                let_pass(data_dir, Account.for_services(data_dir / "postgres"))
         return data_dir
 
     async def _start_in(self, data_dir: Path) -> None:
+        if not self._wants_any:
+            return
         layout = Layout.of(data_dir)
         binaries = await asyncio.to_thread(readable_binaries, find_binaries(), layout.account, layout.root)
         self._postgres = Postgres(binaries, layout, disposable=self._disposable) if self._wants_postgres else None

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Self
 
-from dragoman.infra.db import migrate
+from dragoman.infra.db import make_login, migrate
 from dragoman.infra.embedded.errors import EmbeddedError
 from dragoman.infra.embedded.services import EmbeddedServices
 from dragoman.infra.telemetry import configure_logs
@@ -91,6 +91,7 @@ async def _hold(directory: Path) -> None:
     await services.start()
     try:
         await migrate(services.database_url)
+        await make_login(services.database_url)
         found = SharedServices(services.database_url, services.redis_url)
         (directory / "addresses.json").write_text(json.dumps(asdict(found)))
         os.close(sys.stdout.fileno())

@@ -6,6 +6,7 @@ from dragoman.infra.embedded.binaries import Binaries
 from dragoman.infra.embedded.errors import EmbeddedError, disk_full, says_disk_full
 from dragoman.infra.embedded.layout import Layout
 from dragoman.infra.embedded.leftovers import clear_leftovers
+from dragoman.infra.embedded.takeover import take_over
 
 SOCKET = "valkey.sock"
 PING_S = 1.0
@@ -45,6 +46,8 @@ class Valkey:
 
     async def initialise(self) -> None:
         """Nothing to make: it starts empty."""
+        await self.prepare()
+        take_over(self._directory, self.account)
 
     def argv(self) -> list[str]:
         """The whole configuration is on the command line; no file is read."""

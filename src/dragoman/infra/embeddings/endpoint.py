@@ -1,8 +1,9 @@
 """Any endpoint that speaks OpenAI's embeddings."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from dragoman.errors import UpstreamUnavailable
 from dragoman.infra.embeddings.embedder import DIMENSIONS, EmbedderAway, EmbeddingFailed, Vector, unit
 
 _TIMEOUT_S = 30.0
@@ -13,8 +14,9 @@ _OF_THE_TEXT = frozenset({400, 413, 422})
 class EndpointEmbedder:
     """Asks `POST <base>/embeddings`; connections are kept, errors are told in words without addresses."""
 
-    def __init__(self, model: str, *, base_url: str, api_key: str) -> None:
+    def __init__(self, model: str, *, base_url: str, api_key: str, connect: Callable[..., Any]) -> None:
         self._name = model
+        self._connect = connect
         self._url = f"{base_url.rstrip('/')}/embeddings"
         self._headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
         self._client: Any = None
@@ -34,7 +36,7 @@ class EndpointEmbedder:
         import httpx  # noqa: PLC0415 - half of a server's modules, and most servers have no endpoint
 
         if self._client is None:
-            self._client = httpx.AsyncClient(timeout=_TIMEOUT_S, headers=self._headers)
+            self._client = self._connect(timeout=_TIMEOUT_S, headers=self._headers)
         asked = {"model": self._name, "input": list(texts), "dimensions": DIMENSIONS}
         try:
             response = await self._client.post(self._url, json=asked)
@@ -48,6 +50,8 @@ class EndpointEmbedder:
             status = error.response.status_code
             failure = EmbeddingFailed if status in _OF_THE_TEXT else EmbedderAway
             raise failure(f"the embedding endpoint answered {status}") from error
+        except UpstreamUnavailable as error:
+            raise EmbedderAway("the embedding endpoint has failed too often and is left alone for a while") from error
         except httpx.HTTPError as error:
             raise EmbedderAway(f"the embedding endpoint does not answer ({type(error).__name__})") from error
         except (KeyError, TypeError, ValueError) as error:

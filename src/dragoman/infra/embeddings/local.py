@@ -14,6 +14,7 @@ import structlog
 
 from dragoman.infra.embedded.process import tie_to_parent
 from dragoman.infra.embeddings.embedder import EmbedderAway, EmbeddingFailed, Vector
+from dragoman.infra.programs import end_program, start_program
 
 _LOG = structlog.get_logger(__name__)
 # The first answer waits for the weights to be quantised, once per data directory.
@@ -31,6 +32,7 @@ class LocalEmbedder:
         self._reading: asyncio.Task[None] | None = None
         self._waiting: dict[int, asyncio.Future[list[Vector]]] = {}
         self._numbers = count(1)
+        self._stopped = False
 
     @property
     def model(self) -> str:
@@ -60,24 +62,25 @@ class LocalEmbedder:
             self._waiting.pop(number, None)
 
     async def stop(self) -> None:
-        """End the process."""
-        if self._process is not None and self._process.returncode is None:
-            self._process.kill()
-            await self._process.wait()
+        """End the process; no other is started."""
+        async with self._starting:
+            self._stopped = True
+        if self._process is not None:
+            await end_program(self._process)
         if self._reading is not None:
             await asyncio.gather(self._reading, return_exceptions=True)
 
     async def _running(self) -> asyncio.subprocess.Process:
         async with self._starting:
+            if self._stopped:
+                raise EmbedderAway("the server is stopping")
             if self._process is None or self._process.returncode is not None:
                 try:
-                    self._process = await asyncio.create_subprocess_exec(
-                        *self._arguments,
-                        stdin=asyncio.subprocess.PIPE,
-                        stdout=asyncio.subprocess.PIPE,
-                        env=_environment(),
+                    self._process = await start_program(
+                        self._arguments,
+                        environment=_environment(),
                         limit=_LARGEST,
-                        preexec_fn=tie_to_parent(signal.SIGKILL),
+                        before=tie_to_parent(signal.SIGKILL),
                     )
                 except OSError as error:
                     raise EmbedderAway("the embedding process cannot be started") from error

@@ -4,20 +4,25 @@ from dragoman.infra.limits.admission import Admission, Quotas
 from dragoman.infra.limits.admitted import Admitted
 from dragoman.infra.limits.headers import limit_headers
 from dragoman.infra.limits.limiter import Limiter
-from dragoman.infra.limits.revocations import FOREVER, Revocable, Revocation, RevocationSource
+from dragoman.infra.limits.revocations import FOREVER, PLATFORM, Revocable, Revocation, RevocationSource
+from dragoman.infra.limits.streams import CallerWatch, OpenStreams, StreamCaps
 from dragoman.infra.limits.verdict import UNLIMITED, Limit, Verdict
 
 __all__ = [
     "FOREVER",
+    "PLATFORM",
     "UNLIMITED",
     "Admission",
     "Admitted",
+    "CallerWatch",
     "Limit",
     "Limiter",
+    "OpenStreams",
     "Quotas",
     "Revocable",
     "Revocation",
     "RevocationSource",
+    "StreamCaps",
     "Verdict",
     "limit_headers",
 ]

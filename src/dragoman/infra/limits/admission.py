@@ -1,13 +1,17 @@
 """Which limits a request has to pass: by address for strangers, by principal, tenant and skill for callers."""
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from dragoman.context import Caller, current_request
+from dragoman.context import Caller, Role, current_request
 from dragoman.errors import RateLimited, Unauthenticated
+from dragoman.infra.batching import Batcher
 from dragoman.infra.limits.admitted import Admitted
 from dragoman.infra.limits.headers import limit_headers
 from dragoman.infra.limits.limiter import Limiter
+from dragoman.infra.limits.networks import network_of
 from dragoman.infra.limits.revocations import Revocable
 from dragoman.infra.limits.verdict import Limit, Verdict
 from dragoman.infra.telemetry import Metrics, SecurityEvents
@@ -52,6 +56,7 @@ class Admission:
         self._metrics = metrics
         self._security = security
         self._kept: dict[tuple[str, ...], tuple[str, tuple[Limit, ...]]] = {}
+        self._rechecks: Batcher[Caller, bool] = Batcher(self._recheck)
 
     async def admit(self, caller: Caller, asked: Metered | None) -> Admitted:
         """Count a request of a caller; None asks for nothing that there is, and counts as work all the same.
@@ -61,22 +66,37 @@ class Admission:
             RateLimited: one of the limits is used up; none of them was counted.
         """
         partition, limits = self._limits(caller, asked)
-        verdict = await self._limiter.check(
-            partition, limits, Revocable(caller.credential, caller.subject, caller.issued_at)
-        )
+        verdict = await self._limiter.check(partition, limits, _revocable(caller))
         if verdict.revoked:
             self._security.rejected_credentials("revoked", credential_id=caller.credential)
             raise Unauthenticated("revoked")
         self._settle(verdict, partition, asked.skill if asked else "")
         return Admitted(caller, asked)
 
+    async def is_revoked(self, caller: Caller) -> bool:
+        """Check whether the credential of a caller was revoked since it was let in; nothing is counted.
+
+        This is for work and streams that outlast their request. Those of one caller that ask at once share a check.
+
+        Raises:
+            UpstreamUnavailable: revocations were never read, neither from Valkey nor from the source.
+        """
+        return await self._rechecks.put(caller)
+
+    async def _recheck(self, callers: Sequence[Caller]) -> Sequence[bool]:
+        asked = [(str(caller.tenant), _revocable(caller)) for caller in callers]
+        unique = list(dict.fromkeys(asked))
+        verdicts = await asyncio.gather(*(self._limiter.check(partition, (), who) for partition, who in unique))
+        revoked = {who: verdict.revoked for who, verdict in zip(unique, verdicts, strict=True)}
+        return [revoked[who] for who in asked]
+
     async def admit_stranger(self, ip: str) -> None:
         """Let somebody in who has shown no valid credentials.
 
         Raises:
-            RateLimited: too many requests from this address.
+            RateLimited: too many requests from this address, or from its network where it is one of IPv6.
         """
-        verdict = await self._limiter.check(f"ip:{ip}", (Limit("ip", "", self._quotas.ip),))
+        verdict = await self._limiter.check(f"ip:{network_of(ip)}", (Limit("ip", "", self._quotas.ip),))
         self._settle(verdict, "", "")
 
     def _settle(self, verdict: Verdict, tenant: str, skill: str) -> None:
@@ -114,3 +134,9 @@ class Admission:
             self._kept.pop(next(iter(self._kept)))
         self._kept[who] = (str(caller.tenant), tuple(limits))
         return self._kept[who]
+
+
+def _revocable(caller: Caller) -> Revocable:
+    # Keys have rows of their own, with the role that whoever ends them must have.
+    platform = Role.SUPER_ADMIN in caller.roles and not caller.by_key
+    return Revocable(caller.credential, caller.subject, caller.issued_at, platform=platform)

@@ -31,6 +31,7 @@ _COLD_TRIES: Final = 3
 # What FOREVER is on the wire: Lua's tonumber need not read 'inf'.
 _ALWAYS: Final = 1e300
 _MOST_PREPARED: Final = 10_000
+_MOST_MERGED: Final = 1_000
 
 
 class Limiter:
@@ -75,7 +76,6 @@ class Limiter:
         Raises:
             ValueError: the URL is not one of Valkey.
         """
-        await self._book.reload()
         await self._valkey.start()
 
     async def stop(self) -> None:
@@ -118,7 +118,7 @@ class Limiter:
         away = reply is None
         if reply is None:
             if credential is not None:
-                await self._book.refresh()
+                await self._book.refresh(partition)
             reply = self._decide(partition, limits, credential)
         return self._verdict(reply, limits, degraded=away)
 
@@ -196,7 +196,7 @@ class Limiter:
     def _revoked(self, partition: str, credential: Revocable | None) -> bool:
         if credential is None:
             return False
-        if not self._book.loaded:
+        if not self._book.loaded(partition):
             raise UpstreamUnavailable("the list of revocations")
         return self._book.revoked(partition, credential)
 
@@ -224,7 +224,7 @@ class Limiter:
         return await asyncio.shield(task)
 
     async def _fill(self, wire: Wire, partition: str, seen_us: int) -> bool:
-        if not await self._book.reload():
+        if not await self._book.reload(partition):
             return False
         await _merge(wire, partition, self._book.of(partition), complete_since_us=seen_us)
         return True
@@ -254,7 +254,11 @@ class Limiter:
 async def _merge(
     wire: Wire, partition: str, entries: Mapping[str, float], *, complete_since_us: int | None = None
 ) -> None:
-    args: list[Part] = ["" if complete_since_us is None else complete_since_us]
-    for field, not_before in entries.items():
-        args += (field, repr(min(not_before, _ALWAYS)))
-    await wire.run(ScriptCall(MERGE, [revoked_key(partition)], args))
+    key, every = [revoked_key(partition)], list(entries.items())
+    # Valkey serves nobody else while it runs a script, so that many entries go in several.
+    for first in range(0, max(1, len(every)), _MOST_MERGED):
+        last = first + _MOST_MERGED >= len(every)
+        args: list[Part] = [complete_since_us if last and complete_since_us is not None else ""]
+        for field, not_before in every[first : first + _MOST_MERGED]:
+            args += (field, repr(min(not_before, _ALWAYS)))
+        await wire.run(ScriptCall(MERGE, key, args))

@@ -14,9 +14,12 @@ the source, and merges with MERGE. Why no revocation slips through between:
 
 - It is committed in PostgreSQL first and written to Valkey second. Committed before the load began, it is in the load.
   Committed later, it is written to the hash later, before or after the merge, and the merge only adds or raises.
-- The load must begin after the cold was seen. Hence no result is reused: those who come while a load runs share the
-  next one, which is one load at a time and at most two waits, however many partitions are cold at once.
+- The load must begin after the cold was seen. Hence no result is reused: those who come while a load of the partition
+  runs share the next one, which is one load of it at a time and at most two waits.
 - If the hash vanishes between load and merge, so does `@born` (or it is born later), and MERGE refuses: load again.
+
+A tenant with very many entries delays nobody else: loads are by partition, page by page, few at once, and its entries
+reach Valkey in small merges, of which the last sets `@complete`.
 
 A copy can also be complete and yet miss something, when the writer could not reach Valkey, or when Valkey came back
 with an old snapshot or as a lagging replica. So each connection notes the server's time when it opens, and believes
@@ -27,8 +30,8 @@ revokes, and never comes back. An entry lifted while Valkey was away stays at mo
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import structlog
@@ -38,78 +41,103 @@ from dragoman.infra.limits.script import plain
 log = structlog.get_logger(__name__)
 
 FOREVER: Final = math.inf
+# Before the refs of what super_admins hold, so that nobody below them can shut them out.
+PLATFORM: Final = "super:"
+_LOADS_AT_ONCE: Final = 4
+_MOST_PARTITIONS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Revocable:
-    """A credential as it was presented: what of it could have been revoked."""
+    """A credential as it was presented: what of it could have been revoked.
+
+    `platform` is for a token of a super_admin, which only entries of super_admins void.
+    """
 
     credential: str
     subject: str
     issued_at: float
+    platform: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Revocation:
     """What `ref` issued before `not_before` is void; `FOREVER` voids what is issued later too.
 
-    `ref` is `cred:<credential id>`, `user:<subject>` or `tenant`. After `expires_at` (epoch seconds) nothing that it
-    voids can still be alive.
+    `ref` is `cred:<credential id>`, `user:<subject>` or `tenant`; the first two also with `super:` before them.
     """
 
     partition: str
     ref: str
     not_before: float
-    expires_at: float | None = None
 
 
 class RevocationSource(Protocol):
     """Where revocations are kept for good."""
 
-    async def load(self) -> Sequence[Revocation]:
-        """All that are in force, of all partitions."""
+    def load(self, partition: str) -> AsyncIterator[Sequence[Revocation]]:
+        """All that are in force in a partition, page by page."""
         ...
 
 
 def refs(credential: Revocable) -> tuple[str, str]:
     """The fields that could void it, beside `tenant`."""
-    return plain(f"cred:{credential.credential}"), plain(f"user:{credential.subject}")
+    prefix = PLATFORM if credential.platform else ""
+    return plain(f"{prefix}cred:{credential.credential}"), plain(f"{prefix}user:{credential.subject}")
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of a partition."""
+
+    entries: dict[str, float] = field(default_factory=dict[str, float])
+    # Changes of our own while a load runs, which it may not have seen: ref, not_before or None.
+    changes: list[tuple[str, float | None]] = field(default_factory=list[tuple[str, float | None]])
+    running: asyncio.Task[bool] | None = None
+    next: asyncio.Task[bool] | None = None
+    loaded_at: float = -math.inf
+    took_s: float = 0.0
+
+    def set(self, ref: str, not_before: float | None) -> None:
+        """Take over one entry."""
+        if not_before is None:
+            self.entries.pop(ref, None)
+        else:
+            self.entries[ref] = max(not_before, self.entries.get(ref, -math.inf))
 
 
 class RevocationBook:
-    """What this process knows of the source; it decides alone while Valkey is away."""
+    """What this process knows of the source, partition by partition; it decides alone while Valkey is away."""
 
-    def __init__(self, source: RevocationSource, *, clock: Callable[[], float], timeout_s: float = 1.0) -> None:
+    def __init__(self, source: RevocationSource, *, clock: Callable[[], float], timeout_s: float = 5.0) -> None:
         self._source = source
         self._clock = clock
         self._timeout_s = timeout_s
-        self._known: dict[str, dict[str, float]] = {}
-        # Changes of our own while a load runs, which it may not have seen: partition, ref, not_before or None.
-        self._changes: list[tuple[str, str, float | None]] = []
-        self._running: asyncio.Task[bool] | None = None
-        self._next: asyncio.Task[bool] | None = None
-        self._loaded_at = self._failed_at = -math.inf
+        self._known: dict[str, _Known] = {}
+        self._loads = asyncio.Semaphore(_LOADS_AT_ONCE)
+        self._failed_at = -math.inf
 
-    @property
-    def loaded(self) -> bool:
-        """Whether the source has ever answered."""
-        return self._loaded_at > -math.inf
+    def loaded(self, partition: str) -> bool:
+        """Whether the source has ever answered for this partition."""
+        return (known := self._known.get(partition)) is not None and known.loaded_at > -math.inf
 
-    async def reload(self) -> bool:
-        """Load all, beginning after this call; False (and the last known set stays) when the source fails.
+    async def reload(self, partition: str) -> bool:
+        """Load a partition, beginning after this call; False (and what was known stays) when the source fails.
 
         A source that failed is left alone for a second.
         """
-        if 0 <= self._clock() - self._failed_at < 1:
+        if self._is_resting():
             return False
-        if self._next is None:
-            self._next = asyncio.create_task(self._load_after(self._running))
-        return await asyncio.shield(self._next)
+        known = self._of(partition)
+        if known.next is None:
+            known.next = asyncio.create_task(self._load_after(known.running, partition, known))
+        return await asyncio.shield(known.next)
 
-    async def refresh(self) -> None:
-        """See to it that what is known is at most a second old, if the source can be read."""
-        if not 0 <= self._clock() - self._loaded_at < 1:
-            await self.reload()
+    async def refresh(self, partition: str) -> None:
+        """See to it that what is known is at most a second old, or ten times as old as its load takes."""
+        known = self._of(partition)
+        if not 0 <= self._clock() - known.loaded_at < max(1, 10 * known.took_s):
+            await self.reload(partition)
 
     def add(self, entry: Revocation) -> None:
         """Know of one before the source is read again."""
@@ -121,53 +149,76 @@ class RevocationBook:
 
     def of(self, partition: str) -> dict[str, float]:
         """What is in force in a partition, by field."""
-        return self._known.get(partition, {})
+        return known.entries if (known := self._known.get(partition)) is not None else {}
 
     def revoked(self, partition: str, credential: Revocable) -> bool:
         """Whether the credential is void, as far as this process knows."""
-        known = self._known.get(partition)
-        if not known:
+        if not (entries := self.of(partition)):
             return False
-        return any(credential.issued_at < known.get(ref, -math.inf) for ref in ("tenant", *refs(credential)))
+        return any(credential.issued_at < entries.get(ref, -math.inf) for ref in ("tenant", *refs(credential)))
 
     async def close(self) -> None:
         """Stop loading."""
-        tasks = [task for task in (self._running, self._next) if task is not None]
+        tasks = [task for known in self._known.values() for task in (known.running, known.next) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _load_after(self, running: asyncio.Task[bool] | None) -> bool:
+    def _of(self, partition: str) -> _Known:
+        known = self._known.get(partition)
+        if known is None:
+            if len(self._known) >= _MOST_PARTITIONS:
+                self._drop_oldest()
+            known = self._known[partition] = _Known()
+        return known
+
+    def _drop_oldest(self) -> None:
+        """Forget the partition that was loaded longest ago; it is loaded again when it is asked for."""
+        idle = [name for name, known in self._known.items() if known.running is None and known.next is None]
+        if idle:
+            del self._known[min(idle, key=lambda name: self._known[name].loaded_at)]
+
+    def _is_resting(self) -> bool:
+        return 0 <= self._clock() - self._failed_at < 1
+
+    async def _load_after(self, running: asyncio.Task[bool] | None, partition: str, known: _Known) -> bool:
         if running is not None:
             await asyncio.wait([running])
-        self._running, self._next = self._next, None
-        self._changes.clear()
-        began = self._clock()
+        known.running, known.next = known.next, None
         try:
-            async with asyncio.timeout(self._timeout_s):
-                entries = await self._source.load()
+            async with self._loads:
+                return await self._load(partition, known)
+        finally:
+            if known.running is asyncio.current_task():
+                known.running = None
+
+    async def _load(self, partition: str, known: _Known) -> bool:
+        if self._is_resting():
+            return False
+        known.changes.clear()
+        began = self._clock()
+        fresh = _Known()
+        try:
+            pages = aiter(self._source.load(partition))
+            while True:
+                async with asyncio.timeout(self._timeout_s):
+                    page = await anext(pages, None)
+                if page is None:
+                    break
+                for entry in page:
+                    fresh.set(plain(entry.ref), entry.not_before)
         except Exception as error:  # noqa: BLE001  a guard: whatever the source raises, the last known set stays
             self._failed_at = self._clock()
             log.warning("limits.revocations_unread", error=repr(error))
             return False
-        self._known = {}
-        for entry in entries:
-            if entry.expires_at is None or entry.expires_at > began:
-                self._set(entry.partition, plain(entry.ref), entry.not_before)
-        for partition, ref, not_before in self._changes:
-            self._set(partition, ref, not_before)
-        self._loaded_at = began
+        known.entries = fresh.entries
+        for ref, not_before in known.changes:
+            known.set(ref, not_before)
+        known.loaded_at, known.took_s = began, self._clock() - began
         return True
 
     def _change(self, partition: str, ref: str, not_before: float | None) -> None:
-        self._changes.append((partition, ref, not_before))
-        self._set(partition, ref, not_before)
-        if self._running is None or self._running.done():
-            self._changes.clear()
-
-    def _set(self, partition: str, ref: str, not_before: float | None) -> None:
-        known = self._known.setdefault(partition, {})
-        if not_before is None:
-            known.pop(ref, None)
-        else:
-            known[ref] = max(not_before, known.get(ref, -math.inf))
+        known = self._of(partition)
+        if known.running is not None:
+            known.changes.append((ref, not_before))
+        known.set(ref, not_before)

@@ -77,6 +77,19 @@ class Guard(httpx.AsyncBaseTransport):
             if not target.encrypted and not self._allowed.has_host(target.host):
                 raise _plain() from None
 
+    async def resolve(self, url: str) -> tuple[Target, tuple[Address, ...]]:
+        """Return the target and its addresses, for what connects by itself to one of these and resolves nothing.
+
+        Raises:
+            OutboundRefused: it may not be reached.
+            NotResolved: the name leads nowhere at present.
+        """
+        target = read_target(url)
+        addresses = await self._addresses(target)
+        if not addresses:
+            raise NotResolved(f"{target.host} has no address")
+        return target, tuple(addresses)
+
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send one request to an address that was judged.
 

@@ -6,14 +6,14 @@ from typing import cast
 import httpx
 import httpx2
 
-from dragoman.infra.outbound.guard import Guard
+from dragoman.errors import UpstreamUnavailable
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
-    """Hands requests to the guard, and its answers back; what it refuses is refused here."""
+    """Hands requests to a guarded client, and its answers back; what it refuses is refused here."""
 
-    def __init__(self, guard: Guard) -> None:
-        self._guard = guard
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self._client = client
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send one request to an address that was judged.
@@ -29,10 +29,10 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             extensions=dict(request.extensions),
         )
         try:
-            answer = await self._guard.handle_async_request(sent)
+            answer = await self._client.send(sent, stream=True)
         except httpx.TimeoutException as error:
             raise httpx2.ReadTimeout(str(error)) from error
-        except httpx.TransportError as error:
+        except (httpx.TransportError, UpstreamUnavailable) as error:
             raise httpx2.ConnectError(str(error)) from error
         stream = _Down(cast("httpx.AsyncByteStream", answer.stream))
         return httpx2.Response(answer.status_code, headers=answer.headers.raw, stream=stream)

@@ -11,6 +11,7 @@ from dragoman.infra.telemetry.metrics import Metrics, mark_process_dead
 from dragoman.infra.telemetry.multiprocess import prepare_multiprocess
 from dragoman.infra.telemetry.push_metrics import PushMetrics
 from dragoman.infra.telemetry.redaction import redact_text
+from dragoman.infra.telemetry.scrapes import Scrapes
 from dragoman.infra.telemetry.security import SecurityEvents
 from dragoman.infra.telemetry.task_metrics import TaskMetrics
 from dragoman.infra.telemetry.traces import Span, TraceParent, Tracer, find_traceparent, open_tracer
@@ -25,6 +26,7 @@ __all__ = [
     "LogOutput",
     "Metrics",
     "PushMetrics",
+    "Scrapes",
     "SecurityEvents",
     "Span",
     "TaskMetrics",

@@ -34,13 +34,17 @@ class DependencyHealth(BaseModel, frozen=True):
 
 
 class HealthReport(BaseModel, frozen=True):
-    """The body of the health endpoint, as it goes over the wire."""
+    """The body of the health endpoint, as it goes over the wire.
+
+    `tenant_breakers` counts those of tenants' own upstreams that are not closed. They say nothing about this server.
+    """
 
     status: Literal["ok", "degraded", "down"]
     version: str
     uptime_s: float
     dependencies: dict[str, DependencyHealth]
     breakers: dict[str, str]
+    tenant_breakers: dict[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ class Health:
         *,
         version: str,
         metrics: Metrics,
-        breakers: Callable[[], dict[str, str]] = dict,
+        breakers: Callable[[], tuple[dict[str, str], dict[str, int]]] = lambda: ({}, {}),
         timeout_s: float = 2.0,
         reuse_s: float = 1.0,
         clock: Callable[[], float] = perf_counter,
@@ -98,13 +102,14 @@ class Health:
         names = list(self._checks)
         found = await asyncio.gather(*(self._ask(self._checks[name].check) for name in names))
         dependencies = dict(zip(names, found, strict=True))
-        breakers = self._breakers()
+        breakers, of_tenants = self._breakers()
         return HealthReport(
             status=self._status(dependencies, breakers),
             version=self._version,
             uptime_s=round(self._clock() - self._started, 1),
             dependencies=dependencies,
             breakers=breakers,
+            tenant_breakers=of_tenants,
         )
 
     async def _ask(self, check: Check) -> DependencyHealth:
@@ -155,6 +160,7 @@ class Health:
             status=report.status,
             dependencies={name: found.model_dump() for name, found in report.dependencies.items()},
             breakers=report.breakers,
+            tenant_breakers=report.tenant_breakers,
             loop_lag_ms=round(lag_s * 1000, 1),
             resident_mb=round(sample.resident_bytes / 1_048_576, 1),
             open_fds=sample.open_fds,

@@ -8,7 +8,6 @@ The field names are those that Cloud Logging reads without configuration.
 """
 
 import logging
-import re
 import sys
 import traceback
 from contextvars import ContextVar
@@ -34,7 +33,6 @@ LogFormat = Literal["auto", "json", "text"]
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "warn": 30, "error": 40, "exception": 40, "critical": 50}
 _SEVERITIES: Final = {10: "DEBUG", 20: "INFO", 30: "WARNING", 40: "ERROR", 50: "CRITICAL"}
 # No secret can be written with these.
-_OUR_ID: Final = re.compile(r"[0-9a-f-]{1,64}")
 # They say on INFO what our own lines say better, or what is said elsewhere.
 _QUIET: Final = ("uvicorn.access", "httpx", "httpcore", "asyncio", "urllib3")
 
@@ -204,7 +202,7 @@ def _frame(
 
 
 def _own_fields(request: RequestContext) -> bytes:
-    if _OUR_ID.fullmatch(request.id) and not request.correlation_id and not getattr(request.span, "trace_id", ""):
+    if not request.correlation_id and not getattr(request.span, "trace_id", ""):
         return b'"request_id":"%b",' % request.id.encode()
     fields: dict[str, Any] = {}
     _add_request(fields, with_caller=False)

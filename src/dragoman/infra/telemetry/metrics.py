@@ -32,6 +32,7 @@ RATIOS: Final = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 OTHER: Final = "other"
 MAX_CHILDREN: Final = 2_000
+MAX_TENANTS: Final = 100
 
 BREAKER_STATES: Final = {"closed": 0, "half-open": 1, "open": 2}
 
@@ -141,10 +142,16 @@ class LimitMetrics:
             registry=registry,
         )
         self._refusals: dict[tuple[str, str, str], Counter] = {}
+        self._tenants: set[str] = set()
         self._usages: dict[str, Histogram] = {}
 
     def refused(self, tenant_id: str, skill_name: str, limit: str) -> None:
-        """Count one refusal; past a few thousand series the tenant becomes "other"."""
+        """Count one refusal; only the first tenants that were refused are named, later ones are "other"."""
+        if tenant_id not in self._tenants:
+            if len(self._tenants) < MAX_TENANTS:
+                self._tenants.add(tenant_id)
+            else:
+                tenant_id = OTHER
         key = (tenant_id, skill_name, limit)
         child = self._refusals.get(key)
         if child is None:
@@ -188,6 +195,15 @@ class DependencyMetrics:
             registry=registry,
         )
 
+        # A series a host of a tenant would be without bounds, and would tell of tenants.
+        self._tenant_breakers = Gauge(
+            "dragoman_tenant_breakers_open",
+            "Breakers of tenants' own upstreams that are not closed.",
+            ("upstream",),
+            multiprocess_mode="livesum",
+            registry=registry,
+        )
+
     def checked(self, dependency: str, *, up: bool, seconds: float) -> None:
         """Set what the last check found."""
         self._up.labels(dependency).set(1 if up else 0)
@@ -196,6 +212,10 @@ class DependencyMetrics:
     def breaker(self, upstream: str, state: str) -> None:
         """Set the state of a breaker, by its name."""
         self._breaker.labels(upstream).set(BREAKER_STATES[state])
+
+    def tenant_breakers(self, upstream: str, count: int) -> None:
+        """Set how many breakers of tenants' own upstreams are not closed."""
+        self._tenant_breakers.labels(upstream).set(count)
 
 
 class ProcessMetrics:

@@ -14,7 +14,7 @@ REDACTED: Final = "[redacted]"
 
 # Lower case. Whatever the expressions below can match contains one of these.
 _MARKERS: Final = (
-    "key", "token", "secret", "://", "pass", "pwd", "bearer", "eyj", "dgm_", "inv_",
+    "key", "token", "secret", "://", "pass", "pwd", "bearer", "eyj", "dgm_", "inv_", "lnk_",
     "authorization", "cookie", "credential", "basic", "pepper",
 )  # fmt: skip
 
@@ -28,7 +28,7 @@ _BLANK: Final = r"(?:\s|%20|\+)"
 _PEM: Final = r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)"
 _SCHEME: Final = rf"(?P<scheme>(?i:bearer|basic)){_BLANK}{{1,8}}[^\s\"',;]{{6,}}"
 _JWT: Final = r"eyJ[\w-]{6,}(?:\.[\w-]*){0,4}"
-_API_KEY: Final = r"dgm_[\w-]+|inv_[\w-]{20,}"
+_API_KEY: Final = r"dgm_[\w-]+|(?:inv|lnk)_[\w-]{20,}"
 # With a colon the password may hold a raw slash, which no parser takes and every error message quotes.
 _USERINFO: Final = r"://(?:[^\s\"/]{0,512}|[^\s\"/:@]{0,512}:(?!\d{1,5}/)[^\s\"]{0,512})@"
 _SECRETS: Final = re.compile("|".join((f"(?s:{_PEM})", _SCHEME, _JWT, _API_KEY, f"(?P<userinfo>{_USERINFO})")))

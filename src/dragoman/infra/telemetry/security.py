@@ -7,11 +7,14 @@ there whatever is marked `stream: security`, at every log level.
 import logging
 from typing import Any, Final
 
-from dragoman.context import RequestContext, current_request
+from dragoman.context import Caller, RequestContext, current_request
+from dragoman.errors import DragomanError, Kind
 from dragoman.infra.telemetry.logs import emit
 from dragoman.infra.telemetry.metrics import Metrics
 
 _MAX_VALUE_CHARS: Final = 500
+_MAX_NAME_CHARS: Final = 100
+_MOST_FIELDS: Final = 20
 
 
 class SecurityEvents:
@@ -20,9 +23,12 @@ class SecurityEvents:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
 
-    def denied(self, *, permission: str, reason: str, resource: str = "") -> None:
-        """A known caller asked for what it may not do."""
-        self.emit("access_denied", permission=permission, reason=reason, resource=resource)
+    def denied(self, *, permission: str, reason: str, resource: str = "", caller: Caller | None = None) -> None:
+        """A known caller asked for what it may not do; outside of a request, name the caller."""
+        who = (
+            {"tenant": caller.tenant_slug, "tenant_id": str(caller.tenant), "subject": caller.subject} if caller else {}
+        )
+        self.emit("access_denied", permission=permission, reason=reason, resource=resource, **who)
 
     def rejected_credentials(self, reason: str, *, credential_id: str = "") -> None:
         """Credentials were presented and are not valid: expired, revoked, unknown, forged."""
@@ -31,6 +37,15 @@ class SecurityEvents:
     def limited(self, limit: str, *, retry_after_s: int) -> None:
         """A limit sent a caller away."""
         self.emit("rate_limited", limit=limit, retry_after_s=retry_after_s, reason=f"limit {limit} used up")
+
+    def refused_input(self, error: DragomanError) -> None:
+        """Log input that breaks a rule, once: the code and the names of the fields, never what was in them."""
+        if error.kind is not Kind.INVALID or error.logged:
+            return
+        error.logged = True
+        complaints: list[dict[str, str]] = error.details.get("errors", [])
+        fields = list(dict.fromkeys(one["field"][:_MAX_NAME_CHARS] for one in complaints))[:_MOST_FIELDS]
+        self.emit("input_refused", code=error.code, fields=fields)
 
     def foreign_origin(self, origin: str) -> None:
         """A browser asked on behalf of a page that is not configured."""

@@ -1,12 +1,12 @@
 """Approvals held against what is about to be done with them, and used up."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 from dragoman.context import Caller
-from dragoman.infra.db import scope_of
+from dragoman.infra.db import Scope, scope_of
 from dragoman.services.approvals.errors import (
     ApprovalDenied,
     ApprovalExpired,
@@ -15,10 +15,12 @@ from dragoman.services.approvals.errors import (
     ApprovalStale,
     ApprovalUsed,
     SelfApproval,
+    TargetMoved,
+    stale,
 )
 from dragoman.services.approvals.models import ApprovalState, Verdict
-from dragoman.services.approvals.ports import Approvals, Units
-from dragoman.services.approvals.records import Record
+from dragoman.services.approvals.ports import Approvals, Makers, Units
+from dragoman.services.approvals.records import Record, programs_that_approved
 from dragoman.services.approvals.requirements import moved
 from dragoman.services.governance.ports import PolicyBook
 from dragoman.services.tasks.actions.envelope import Resource, digest_of_action
@@ -34,19 +36,21 @@ class Use:
     input: dict[str, Any]
     parties: frozenset[str]
     user: str | None
+    facts: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def digest(self) -> str:
         """What an approval must be for."""
-        return digest_of_action(self.action, self.resource, self.matter_id, self.input)
+        return digest_of_action(self.action, self.resource, self.matter_id, self.input, self.facts)
 
 
 class Consent:
     """Whether approvals cover a use."""
 
-    def __init__(self, store: Approvals, db: Units) -> None:
+    def __init__(self, store: Approvals, db: Units, makers: Makers) -> None:
         self._store = store
         self._db = db
+        self._makers = makers
 
     async def hold(
         self, caller: Caller, book: PolicyBook, refs: Sequence[str], use: Use, *, consume: bool
@@ -69,11 +73,19 @@ class Consent:
             digest = use.digest
             for row in rows:
                 _check_bound(row, use, digest)
+                if own := sorted(await self.approvers(scope, row) & use.parties):
+                    raise SelfApproval(row["approval_id"], own[0])
                 _check_state(row, book, use)
             waits = any(row["state"] == ApprovalState.PENDING for row in rows)
             if consume and use.user is not None and not waits:
                 await self._store.consume(scope, list(ids), use.user)
         return rows
+
+    async def approvers(self, scope: Scope, row: Record) -> set[str]:
+        """Return who approved, and who made the keys with which programs did."""
+        approved = {one["by"] for one in row["decisions"] if one["decision"] == Verdict.APPROVE}
+        programs = programs_that_approved(row)
+        return approved | (await self._makers.find_makers(scope, programs) if programs else set())
 
 
 def _read_id(ref: str) -> UUID:
@@ -84,15 +96,13 @@ def _read_id(ref: str) -> UUID:
 
 
 def _check_bound(row: Record, use: Use, digest: str) -> None:
-    """Whether it is for this, and by others."""
+    """Whether it is for this."""
     approval_id = row["approval_id"]
     if row["digest"] != digest:
         if _is_of_same_target(row, use):
-            raise ApprovalStale(approval_id, reason="TARGET_MOVED", approved=row["resource"])
+            current = use.resource.model_dump(mode="json", exclude_none=True)
+            raise TargetMoved(approval_id, approved=row["resource"], current=current)
         raise ApprovalMismatch(approval_id, approved=row["digest"], asked=digest)
-    decided = {one["by"] for one in row["decisions"] if one["decision"] == Verdict.APPROVE}
-    if own := sorted(decided & use.parties):
-        raise SelfApproval(approval_id, own[0])
 
 
 def _check_state(row: Record, book: PolicyBook, use: Use) -> None:
@@ -110,7 +120,7 @@ def _check_state(row: Record, book: PolicyBook, use: Use) -> None:
         case ApprovalState.WITHDRAWN:
             raise ApprovalInvalid(str(approval_id), reason="WITHDRAWN")
         case ApprovalState.STALE:
-            raise ApprovalStale(approval_id, reason="POLICY_MOVED", because=row["closed_because"])
+            raise stale(approval_id, row["closed_because"])
         case ApprovalState.PENDING | ApprovalState.APPROVED:
             if gone := moved(book, row["action"], {one["id"]: one["version"] for one in row["policies"]}):
                 raise ApprovalStale(approval_id, reason="POLICY_MOVED", policies=gone)
@@ -123,5 +133,8 @@ def _is_of_same_target(row: Record, use: Use) -> bool:
     return (
         same
         and (shown["type"], shown["id"]) == (use.resource.type, use.resource.id)
-        and ((shown.get("version"), shown.get("sha256")) != (use.resource.version, use.resource.sha256))
+        and (
+            (shown.get("version"), shown.get("sha256"), row["facts"])
+            != (use.resource.version, use.resource.sha256, use.facts)
+        )
     )

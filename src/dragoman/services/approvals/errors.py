@@ -1,10 +1,11 @@
 """What can go wrong with approvals and policies; every refusal has a code of its own."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from dragoman.errors import Conflict, Forbidden
+from dragoman.services.tasks.actions.errors import ResourceMoved
 
 
 class ApprovalInvalid(Forbidden):
@@ -66,6 +67,23 @@ class ApprovalStale(Conflict):
         super().__init__(
             f"{what} since the approval was asked for", approval_id=str(approval_id), reason=reason, **details
         )
+
+
+class TargetMoved(ApprovalStale, ResourceMoved):
+    """The resource is not what was approved: its version, its content or a fact about it has changed."""
+
+    def __init__(self, approval_id: UUID, **details: Any) -> None:
+        super().__init__(approval_id, reason="TARGET_MOVED", **details)
+
+
+RESOURCE_MOVED: Final = "resource moved"
+
+
+def stale(approval_id: UUID, because: str | None) -> ApprovalStale:
+    """Return the error for an approval that went stale, by what it was closed for."""
+    if because is not None and because.startswith(RESOURCE_MOVED):
+        return TargetMoved(approval_id, because=because)
+    return ApprovalStale(approval_id, reason="POLICY_MOVED", because=because)
 
 
 class ApprovalMismatch(Conflict):

@@ -47,8 +47,10 @@ class RequestApproval(Input):
     input: dict[str, Any] = Field(default_factory=dict[str, Any], description="As the action will be given it.")
     policy_refs: list[PolicyRef] = Field([], max_length=50, description="Policies beside those that demand it.")
     reason: Reason | None = Field(None, description="Why it should be done.")
-    actor: Subject | None = Field(None, description="Who is to act, where that is another; they cannot decide.")
-    on_behalf_of: Subject | None = Field(None, description="For whom they act; they cannot decide either.")
+    actor: Subject | None = Field(
+        None, description="Who is to act: the caller, or one that a grant lets the caller act for; else it is a claim."
+    )
+    on_behalf_of: Subject | None = Field(None, description="For whom they act; likewise.")
     quorum: int | None = Field(None, ge=1, le=MOST_APPROVALS, description="How many must approve, if more than needed.")
     roles: list[Role] | None = Field(None, min_length=1, max_length=6, description="Who may decide, if fewer than may.")
     valid_hours: int | None = Field(None, ge=1, le=MOST_HOURS, description="For how long, if shorter than allowed.")
@@ -67,7 +69,7 @@ class ListApprovals(ListInput):
     action: Action | None = None
     matter_id: MatterId | None = None
     mine: bool = Field(default=False, description="Only those that the caller asked for.")
-    decidable: bool = Field(default=False, description="Only those that the caller could decide now.")
+    decidable: bool = Field(default=False, description="Only those that the caller could approve now.")
 
 
 class DecideApproval(ApprovalRef):
@@ -124,6 +126,14 @@ class ApprovalSummary(Output):
     closed_at: datetime | None = None
     closed_because: str | None = None
     consumed_by: str | None = Field(None, description="The task that used it.")
+    actor: str | None = Field(None, description="Who is to act, as who asked for it says.")
+    on_behalf_of: str | None = Field(None, description="For whom, as who asked for it says.")
+    grants: dict[str, str] = Field(
+        default_factory=dict[str, str], description="Which of the two a grant covers: the name, and the grant's id."
+    )
+    claims: list[str] = Field(
+        default_factory=list[str], description="Which of the two nobody has checked. A claim excludes nobody."
+    )
 
     @property
     def id(self) -> UUID:
@@ -135,5 +145,13 @@ class ApprovalView(ApprovalSummary):
     """An approval with everything that a decision is about."""
 
     input: dict[str, Any]
-    parties: list[str] = Field(description="Who must not decide: who asked, who is to act, and for whom.")
+    parties: list[str] = Field(description="Who must not approve; each of them was checked. They may deny.")
+    facts: dict[str, Any] = Field(
+        default_factory=dict[str, Any], description="What else the digest covers, such as who is to sign."
+    )
+    shows: dict[str, Any] = Field(
+        default_factory=dict[str, Any],
+        description="The resource as it was bound: a document with its text and what changed in it since the version "
+        "approved last or the one before, and the signers.",
+    )
     decisions: list[DecisionView]

@@ -9,7 +9,8 @@ from dragoman.context import Caller
 from dragoman.infra.db import Scope
 from dragoman.operations import I, O, Operation
 from dragoman.services.approvals.records import NewApproval, NewDecision, Record, Wanted
-from dragoman.services.governance.models import Breach
+from dragoman.services.governance.models import Breach, CheckedContext
+from dragoman.services.governance.ports import PolicyBook
 
 
 class Decided(Protocol):
@@ -20,11 +21,19 @@ class Decided(Protocol):
         ...
 
 
-class Sensitive(Protocol):
-    """Knows which actions are sensitive."""
+class Spoils(Protocol):
+    """Ends approvals whose resource has moved."""
 
-    async def __call__(self, caller: Caller, action: str) -> bool:
-        """Whether it is; an action that nobody performs is."""
+    async def __call__(self, tenant: UUID, approval_ids: Sequence[UUID], because: str) -> None:
+        """Make those that are open stale, in a transaction of its own, and tell who waits for them."""
+        ...
+
+
+class Asking(Protocol):
+    """Shows an approval to who must decide it."""
+
+    async def __call__(self, caller: Caller, row: Record) -> Record:
+        """Return what a decider must see, as data of a message."""
         ...
 
 
@@ -40,11 +49,21 @@ class Authors(Protocol):
         ...
 
 
+class Makers(Protocol):
+    """Knows who made the API keys of programs; tenancy does."""
+
+    async def find_makers(self, scope: Scope, subjects: Iterable[str]) -> frozenset[str]:
+        """Who made the keys of these subjects, and the keys of those who did."""
+        ...
+
+
 class RulesOnActions(Protocol):
     """Knows what the tenant's policies forbid; governance does."""
 
-    async def check_action(self, caller: Caller, action: str, *, keep: bool) -> Sequence[Breach]:
-        """What the action would break; with `keep`, the decision is recorded where there was a rule to decide by."""
+    async def check_action(
+        self, caller: Caller, book: PolicyBook, context: CheckedContext, *, keep: bool
+    ) -> Sequence[Breach]:
+        """What the action of a context would break; with `keep`, the decision is recorded."""
         ...
 
 
@@ -89,6 +108,10 @@ class Approvals(Protocol):
 
     async def withdraw(self, scope: Scope, approval_id: UUID, because: str | None) -> None:
         """Take an open approval back. Lock it first."""
+        ...
+
+    async def approved_version(self, scope: Scope, resource: Record, before: UUID) -> str | None:
+        """Return the version of a resource that the last approval before this one was for."""
         ...
 
     async def consume(self, scope: Scope, approval_ids: Sequence[UUID], by: str) -> int:

@@ -1,9 +1,12 @@
 """Approvals and decisions as they go into a store and come out of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
+
+from dragoman.context import PrincipalType
+from dragoman.services.approvals.models import Verdict
 
 Record = dict[str, Any]
 
@@ -26,6 +29,10 @@ class NewApproval:
     parties: list[str]
     reason: str | None
     valid_for: timedelta
+    facts: Record = field(default_factory=dict[str, Any])
+    actor: str | None = None
+    on_behalf_of: str | None = None
+    grants: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +60,12 @@ class NewDecision:
     decision: str
     reason: str | None
     digest: str | None
+
+
+def programs_that_approved(row: Record) -> list[str]:
+    """Return the programs among those who approved a request."""
+    return [
+        one["by"]
+        for one in row["decisions"]
+        if one["decision"] == Verdict.APPROVE and one["type"] != PrincipalType.USER
+    ]

@@ -19,6 +19,11 @@ BUILT_IN: Final = ApprovalRule(
     actions=("*",), quorum=1, roles=frozenset({Role.ORG_ADMIN, Role.OPERATOR}), people_only=True, valid_hours=7 * 24
 )
 
+ACCEPTANCE: Final = "knowledge.accept"
+MERGE: Final = "knowledge.sync"
+# Each of them can end a policy: a proposal may rewrite or supersede what is in force.
+CHANGES: Final = frozenset({ACCEPTANCE, "knowledge.deprecate", "knowledge.supersede", MERGE})
+
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
@@ -47,8 +52,13 @@ def rules_for(book: PolicyBook, action: str) -> list[tuple[Policy, ApprovalRule]
     return [
         (policy, policy.approvals)
         for policy in book.policies
-        if policy.approvals is not None and policy.approvals.covers(action)
+        if policy.approvals is not None and _covers(policy.approvals, action)
     ]
+
+
+def _covers(rule: ApprovalRule, action: str) -> bool:
+    """Check whether a rule speaks of an action: one on a change of knowledge speaks of all changes of it."""
+    return rule.covers(action) or (action in CHANGES and any(map(rule.covers, CHANGES)))
 
 
 def requirement(book: PolicyBook, action: str, *, sensitive: bool) -> Requirement:

@@ -8,6 +8,8 @@ from dragoman.context import ourselves
 from dragoman.infra.db import Database, Scope
 from dragoman.services.approvals.records import NewApproval, NewDecision, Record, Wanted
 from dragoman.services.audit.models import Outcome
+from dragoman.services.audit.rows import RowGroup, Rows, RowTable, stated
+from dragoman.services.audit.statements import Statements
 from dragoman.services.audit.store import Line
 from dragoman.services.audit.trail import AuditTrail, Entry
 
@@ -20,15 +22,16 @@ _STATE: LiteralString = (
 _SUMMARY: LiteralString = f"""
 a.id AS approval_id, {_STATE} AS state, a.action, a.resource, a.matter_id, a.digest, a.requested_by, a.reason,
 a.policies, a.quorum, a.roles, a.people_only, a.created_at, a.expires_at, a.closed_at, a.closed_because, a.consumed_by,
+a.actor, a.on_behalf_of, a.grants,
 (SELECT count(*) FROM approval_decisions d
  WHERE d.tenant_id = a.tenant_id AND d.approval_id = a.id AND d.decision = 'approve') AS approved"""
-_WHOLE: LiteralString = f"{_SUMMARY}, a.input, a.parties"
+_WHOLE: LiteralString = f"{_SUMMARY}, a.input, a.parties, a.facts"
 
 ADD: LiteralString = """
 INSERT INTO approvals
     (tenant_id, id, digest, action, resource, matter_id, input, policies, quorum, roles, people_only, requested_by,
-     parties, reason, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, now() + $15::interval)"""
+     parties, reason, expires_at, facts, actor, on_behalf_of, grants)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, now() + $15::interval, $16, $17, $18, $19)"""
 FIND: LiteralString = f"SELECT {_WHOLE} FROM approvals a WHERE a.tenant_id = $1 AND a.id = ANY ($2) ORDER BY a.id"
 LOCK: LiteralString = "SELECT id FROM approvals WHERE tenant_id = $1 AND id = ANY ($2) ORDER BY id FOR UPDATE"
 DECISIONS: LiteralString = """
@@ -54,6 +57,11 @@ CLOSE: LiteralString = """
 UPDATE approvals SET state = $3, closed_because = $4,
     closed_at = CASE WHEN $3 = 'approved' THEN NULL ELSE now() END
 WHERE tenant_id = $1 AND id = $2 AND state IN ('pending', 'approved')"""
+APPROVED_VERSION: LiteralString = """
+SELECT resource ->> 'version' AS version FROM approvals
+WHERE tenant_id = $1 AND resource ->> 'type' = $2 AND resource ->> 'id' = $3 AND id < $4
+  AND state IN ('approved', 'consumed') AND resource ? 'version'
+ORDER BY id DESC LIMIT 1"""
 CONSUME: LiteralString = """
 UPDATE approvals SET state = 'consumed', consumed_by = $3, closed_at = now()
 WHERE tenant_id = $1 AND id = ANY ($2) AND state = 'approved' AND expires_at > now()"""
@@ -74,24 +82,49 @@ HOLDERS: LiteralString = "SELECT DISTINCT tenant_id FROM approvals WHERE state I
 OPEN: LiteralString = """
 SELECT id, action, matter_id, requested_by, state AS was, policies FROM approvals
 WHERE tenant_id = $1 AND state IN ('pending', 'approved') AND id > $2 ORDER BY id LIMIT $3"""
+OPEN_AMONG: LiteralString = """
+SELECT id, action, matter_id, requested_by, state AS was FROM approvals
+WHERE tenant_id = $1 AND id = ANY ($2) AND state IN ('pending', 'approved') ORDER BY id"""
 SPOIL: LiteralString = """
 UPDATE approvals SET state = 'stale', closed_because = $3, closed_at = now()
 WHERE tenant_id = $1 AND id = $2 AND state IN ('pending', 'approved')"""
+
+# What an approval and its decisions promise; the audit trail is held against it.
+PROMISED = RowGroup(
+    ids="SELECT id FROM approvals WHERE tenant_id = $1 AND id > $2 ORDER BY id LIMIT $3",
+    tables=(
+        RowTable(
+            "approvals",
+            """SELECT id AS key, state, digest, action, resource, matter_id, input, policies, quorum, roles,
+                      people_only, requested_by, parties, reason, expires_at, closed_because, consumed_by, facts,
+                      actor, on_behalf_of, grants
+               FROM approvals WHERE tenant_id = $1 AND id = ANY ($2)""",
+        ),
+        RowTable(
+            "approval_decisions",
+            """SELECT approval_id || '/' || subject AS key, subject, principal_type, role, decision, reason, digest
+               FROM approval_decisions WHERE tenant_id = $1 AND approval_id = ANY ($2)""",
+        ),
+    ),
+)
 
 
 class ApprovalStore:
     """The approvals of a tenant."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, statements: Statements) -> None:
         self._db = db
+        self._statements = statements
 
     async def add(self, scope: Scope, new: NewApproval) -> None:
         """Record a request."""
-        await self._db.execute(
-            scope, ADD, scope.tenant, new.id, new.digest, new.action, new.resource, new.matter_id, new.input,
-            new.policies, new.quorum, new.roles, new.people_only, new.requested_by, new.parties, new.reason,
-            new.valid_for,
-        )  # fmt: skip
+        async with self._db.unit(scope):
+            await self._db.execute(
+                scope, ADD, scope.tenant, new.id, new.digest, new.action, new.resource, new.matter_id, new.input,
+                new.policies, new.quorum, new.roles, new.people_only, new.requested_by, new.parties, new.reason,
+                new.valid_for, new.facts, new.actor, new.on_behalf_of, new.grants,
+            )  # fmt: skip
+            await self._statements.add(scope, "approval.add", new.id)
 
     async def find(self, scope: Scope, approval_id: UUID, *, lock: bool = False) -> Record | None:
         """An approval with its decisions; with `lock`, as nobody else can change it until the unit of work ends."""
@@ -126,14 +159,26 @@ class ApprovalStore:
             )  # fmt: skip
             if state is not None:
                 await self._db.execute(scope, CLOSE, scope.tenant, approval_id, state, None)
+            await self._statements.add(scope, "approval.add_decision", approval_id)
 
     async def withdraw(self, scope: Scope, approval_id: UUID, because: str | None) -> None:
         """Take it back. To be called with it locked."""
-        await self._db.execute(scope, CLOSE, scope.tenant, approval_id, "withdrawn", because)
+        async with self._db.unit(scope):
+            await self._db.execute(scope, CLOSE, scope.tenant, approval_id, "withdrawn", because)
+            await self._statements.add(scope, "approval.close", approval_id)
+
+    async def approved_version(self, scope: Scope, resource: Record, before: UUID) -> str | None:
+        """Return the version of a resource that the last approval before this one was for."""
+        row = await self._db.find(scope, APPROVED_VERSION, scope.tenant, resource["type"], resource["id"], before)
+        return str(row["version"]) if row is not None else None
 
     async def consume(self, scope: Scope, approval_ids: Sequence[UUID], by: str) -> int:
         """Use up those that are approved; how many were. To be called with them locked."""
-        return await self._db.execute(scope, CONSUME, scope.tenant, approval_ids, by)
+        async with self._db.unit(scope):
+            consumed = await self._db.execute(scope, CONSUME, scope.tenant, approval_ids, by)
+            for approval_id in approval_ids if consumed else ():
+                await self._statements.add(scope, "approval.consume", approval_id)
+        return consumed
 
 
 class SweepStore:
@@ -152,7 +197,10 @@ class SweepStore:
         """End a batch of those whose time is over: tenant and id of each."""
         async with self._db.unit(self._scope):
             rows = [dict(row) for row in await self._db.fetch(self._scope, EXPIRE, self._batch)]
-            lines = [self._line("approval.expire", row["tenant_id"], row, "its time is over") for row in rows]
+            lines = [
+                self._line("approval.expire", row["tenant_id"], row, "its time is over", state="expired")
+                for row in rows
+            ]
             if lines:
                 await self._trail.add_all(self._scope, lines)
         return [(row["tenant_id"], row["id"]) for row in rows]
@@ -170,15 +218,21 @@ class SweepStore:
         """A batch of a tenant's open approvals, in the order of their ids."""
         return [dict(row) for row in await self._db.fetch(self._scope, OPEN, tenant, after, self._batch)]
 
+    async def open_among(self, tenant: UUID, approval_ids: Sequence[UUID]) -> list[Record]:
+        """Return those of a tenant's approvals that are open."""
+        return [dict(row) for row in await self._db.fetch(self._scope, OPEN_AMONG, tenant, list(approval_ids))]
+
     async def spoil(self, tenant: UUID, row: Record, because: str) -> bool:
         """End one that was overtaken; whether it was still open."""
         async with self._db.unit(self._scope):
             if not await self._db.execute(self._scope, SPOIL, tenant, row["id"], because):
                 return False
-            await self._trail.add_all(self._scope, [self._line("approval.spoil", tenant, row, because)])
+            line = self._line("approval.spoil", tenant, row, because, state="stale", closed_because=because)
+            await self._trail.add_all(self._scope, [line])
         return True
 
-    def _line(self, name: str, tenant: UUID, row: Record, reason: str) -> Line:
+    def _line(self, name: str, tenant: UUID, row: Record, reason: str, **columns: str) -> Line:
         details = {key: row[key] for key in ("action", "matter_id", "requested_by", "was")}
-        entry = Entry(name, Outcome.DONE, resource=str(row["id"]), reason=reason[:500], details=details)
+        rows: Rows = {f"approvals/{row['id']}": {name: stated(value) for name, value in columns.items()}}
+        entry = Entry(name, Outcome.DONE, resource=str(row["id"]), reason=reason[:500], details=details, rows=rows)
         return self._trail.write(ourselves(tenant), entry)

@@ -1,8 +1,11 @@
 """What changes by itself: approvals expire, go stale when a policy moves on, and nobody waits for what is decided."""
 
+from collections.abc import Sequence
 from uuid import UUID
 
+from dragoman.errors import UpstreamUnavailable
 from dragoman.infra.jobs import Job
+from dragoman.services.approvals.errors import RESOURCE_MOVED
 from dragoman.services.approvals.outcomes import Outcomes
 from dragoman.services.approvals.requirements import moved
 from dragoman.services.approvals.store import SweepStore
@@ -42,10 +45,19 @@ class Sweep:
         holders = await self._store.holders()
         self._seen = {tenant: book for tenant, book in self._seen.items() if tenant in holders}
         for tenant in holders:
-            book = await self._policies.in_force(tenant)
+            try:
+                book = await self._policies.in_force(tenant)
+            except UpstreamUnavailable:  # it is logged; what asks for these approvals is refused meanwhile
+                continue
             if self._seen.get(tenant) is not book:
                 await self._spoil_of(tenant, book)
                 self._seen[tenant] = book
+
+    async def spoil_moved(self, tenant: UUID, approval_ids: Sequence[UUID], because: str) -> None:
+        """End those of the approvals that are open: their resource has moved."""
+        for row in await self._store.open_among(tenant, approval_ids):
+            if await self._store.spoil(tenant, row, f"{RESOURCE_MOVED}: {because}"[:500]):
+                await self._outcomes.announce(tenant, row["id"])
 
     async def remind(self) -> None:
         """Tell again of those that are decided and still waited for."""

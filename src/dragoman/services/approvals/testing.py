@@ -22,7 +22,7 @@ from dragoman.services.approvals.records import NewApproval, NewDecision, Record
 
 _LOG = structlog.get_logger(__name__)
 _OPEN: Final = (ApprovalState.PENDING, ApprovalState.APPROVED)
-_NOT_LISTED: Final = ("input", "parties", "decisions")
+_NOT_LISTED: Final = ("input", "parties", "facts", "decisions")
 _Key: TypeAlias = tuple[UUID | None, UUID]
 
 
@@ -128,6 +128,23 @@ class InMemoryApprovals:
         async with self._statement(scope, [approval_id]) as unit:
             if (row := self._changed(unit, approval_id)) is not None:
                 self._close(row, ApprovalState.WITHDRAWN, because)
+
+    async def approved_version(self, scope: Scope, resource: Record, before: UUID) -> str | None:
+        """Return the version of a resource that the last approval before this one was for."""
+        async with self._statement(scope) as unit:
+            keys = sorted(self._rows.keys() | unit.rows.keys(), key=lambda key: key[1], reverse=True)
+            rows = [
+                self._find(unit, approval_id)
+                for tenant, approval_id in keys
+                if tenant == scope.tenant and approval_id < before
+            ]
+            for row in rows:
+                if row is not None and row["state"] in (ApprovalState.APPROVED, ApprovalState.CONSUMED):
+                    asked = row["resource"]
+                    same = (asked["type"], asked["id"]) == (resource["type"], resource["id"])
+                    if same and "version" in asked:
+                        return str(asked["version"])
+            return None
 
     async def consume(self, scope: Scope, approval_ids: Sequence[UUID], by: str) -> int:
         """Use up those that are approved and not expired; return how many that were."""

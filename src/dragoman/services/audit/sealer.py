@@ -18,6 +18,7 @@ import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from prometheus_client import Counter, Gauge
 
+from dragoman.blocking import Threads
 from dragoman.infra.jobs import Job
 from dragoman.services.audit.chain import Head, genesis, key_id, link, mac_fits, names_itself
 from dragoman.services.audit.heads import HeadsFile
@@ -58,6 +59,8 @@ class Sealer:
         self._alarm_s = alarm_s
         self._clock = clock
         self._woken = asyncio.Event()
+        # Nobody else works here: a seal waits for no tenant.
+        self._threads = Threads("seal", 1)
         self._complete_at = 0.0
         self._remind_at: float | None = None
 
@@ -114,7 +117,7 @@ class Sealer:
         if self._heads is None:
             return
         try:
-            ahead = await asyncio.to_thread(self._heads.complete, await self._store.newest_heads())
+            ahead = await self._threads.run(None, self._heads.complete, await self._store.newest_heads())
         except OSError as error:
             _LOG.error("audit.heads_not_published", reason=error.strerror)
             return
@@ -165,7 +168,7 @@ class Sealer:
         if self._heads is None or not heads:
             return
         try:
-            await asyncio.to_thread(self._heads.append, heads)
+            await self._threads.run(None, self._heads.append, heads)
         except OSError as error:
             _LOG.error("audit.heads_not_published", reason=error.strerror)
             self._complete_at = 0.0

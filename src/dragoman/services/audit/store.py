@@ -1,6 +1,7 @@
 """The SQL of the audit trail. Records and seals are only ever added."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString
@@ -8,33 +9,27 @@ from uuid import UUID
 
 from dragoman.infra.db import Database, Scope, document
 from dragoman.services.audit.chain import Head
+from dragoman.services.audit.store_lists import list_statement
 
 # Any constant will do, as long as every release uses the same one.
 _SEALER_LOCK: LiteralString = "6436146"
 _BEFORE_ALL = UUID(int=0)
 
 ADD: LiteralString = """
-INSERT INTO audit_records (tenant_id, id, at, operation, outcome, subject, body, mac)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"""
+INSERT INTO audit_records (tenant_id, id, at, operation, outcome, subject, resource, action, about, body, mac)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"""
 # As one document: the driver would look at every value of eight arrays, to see whether it is an array again. Also part
 # of statements that do what is recorded: `$1` is the document of `rows`, and `place` the place of a record in it.
 ADD_ALL: LiteralString = """
-INSERT INTO audit_records (tenant_id, id, at, operation, outcome, subject, body, mac)
-SELECT r.tenant, r.id, r.at, r.operation, r.outcome, r.subject, convert_to(r.body, 'UTF8'), decode(r.mac, 'hex')
+INSERT INTO audit_records (tenant_id, id, at, operation, outcome, subject, resource, action, about, body, mac)
+SELECT r.tenant, r.id, r.at, r.operation, r.outcome, r.subject, r.resource, r.action, r.about,
+       convert_to(r.body, 'UTF8'), decode(r.mac, 'hex')
 FROM json_to_recordset($1::text::json)
-    AS r (place int, tenant uuid, id uuid, at timestamptz, operation text, outcome text, subject text, body text,
-          mac text)"""
-# Ids sort by time: a range of them spares the rows outside the wanted time, and `at` is exact.
-LIST: LiteralString = """
-SELECT r.id, r.at, r.operation, r.outcome, r.subject, r.body, l.seq FROM audit_records r
-LEFT JOIN audit_links l ON l.tenant_id = r.tenant_id AND l.record_id = r.id
-WHERE r.tenant_id = $1 AND r.id > $3 AND r.id < $4
-  AND ($5::text IS NULL OR r.operation = $5) AND ($6::text IS NULL OR r.subject = $6)
-  AND ($7::text IS NULL OR r.outcome = $7)
-  AND ($8::timestamptz IS NULL OR r.at >= $8) AND ($9::timestamptz IS NULL OR r.at < $9)
-ORDER BY r.id DESC LIMIT $2"""
+    AS r (place int, tenant uuid, id uuid, at timestamptz, operation text, outcome text, subject text, resource text,
+          action text, about text, body text, mac text)"""
 CHAIN: LiteralString = """
-SELECT l.seq, l.record_id, l.hash, r.body, r.mac, r.at, r.operation, r.outcome, r.subject FROM audit_links l
+SELECT l.seq, l.record_id, l.hash, r.body, r.mac, r.at, r.operation, r.outcome, r.subject, r.resource, r.action, r.about
+FROM audit_links l
 LEFT JOIN audit_records r ON r.tenant_id = l.tenant_id AND r.id = l.record_id
 WHERE l.tenant_id = $1 AND l.seq > $2 AND l.seq <= $3 ORDER BY l.seq LIMIT $4"""
 # One statement: link and head are committed together, so one snapshot sees both or neither.
@@ -46,7 +41,7 @@ LEFT JOIN LATERAL (SELECT * FROM audit_heads WHERE tenant_id = $1 ORDER BY seq D
 HEAD_AT: LiteralString = """
 SELECT tenant_id, seq, hash, sealed_at, key_id, signature FROM audit_heads WHERE tenant_id = $1 AND seq = $2"""
 UNSEALED: LiteralString = """
-SELECT r.id, r.body, r.mac, r.at, r.operation, r.outcome, r.subject,
+SELECT r.id, r.body, r.mac, r.at, r.operation, r.outcome, r.subject, r.resource, r.action, r.about,
        (r.xid, r.id) <= (SELECT w.xid, w.id FROM audit_watermark w) AS passed_over
 FROM audit_records r
 WHERE r.tenant_id = $1 AND r.id > $2
@@ -96,12 +91,18 @@ SELECT tenant_id, seq, hash, sealed_at, key_id, signature FROM newest"""
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What is kept beside the body to filter by; a copy, of which the body is the truth."""
+    """What is kept beside the body to filter by; a copy, of which the body is the truth.
+
+    `action` is that of the task which the record is a step of, `about` the id of what that, or an approval, is about.
+    """
 
     at: datetime
     operation: str
     outcome: str
     subject: str
+    resource: str | None = None
+    action: str | None = None
+    about: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,9 @@ def rows(lines: Sequence[Line], places: Sequence[int] | None = None) -> str:
                 "operation": seen.operation,
                 "outcome": seen.outcome,
                 "subject": seen.subject,
+                "resource": seen.resource,
+                "action": seen.action,
+                "about": seen.about,
                 "body": body.decode(),
                 "mac": mac.hex(),
             }
@@ -154,16 +158,18 @@ class AuditStore:
 
     async def add(self, scope: Scope, record_id: UUID, shown: Shown, body: bytes, mac: bytes) -> None:
         """One record, in whatever unit of work is open."""
-        columns = (shown.at, shown.operation, shown.outcome, shown.subject)
+        columns = (
+            shown.at, shown.operation, shown.outcome, shown.subject, shown.resource, shown.action, shown.about
+        )  # fmt: skip
         await self._db.execute(scope, ADD, scope.tenant, record_id, *columns, body, mac)
 
     async def add_all(self, scope: Scope, lines: Sequence[Line]) -> None:
         """Records of several tenants, in whatever unit of work is open."""
         await self._db.execute(scope, ADD_ALL, rows(lines))
 
-    async def page(self, scope: Scope, limit: int, ids: tuple[UUID, UUID], *filters: Any) -> Sequence[Any]:
-        """Newest first, with ids between the two; filters: operation, subject, outcome, since, until."""
-        return await self._db.fetch(scope, LIST, scope.tenant, limit, *ids, *filters)
+    async def page(self, scope: Scope, limit: int, filters: Mapping[str, Any]) -> Sequence[Any]:
+        """Newest first; the filters are those of `list_statement`."""
+        return await self._db.fetch(scope, list_statement(filters), scope.tenant, limit, *filters.values())
 
     async def chain(self, scope: Scope, after: int, until: int, limit: int) -> Sequence[Any]:
         """Links with their records, oldest first."""
@@ -181,6 +187,13 @@ class AuditStore:
         """The head that was signed at this link."""
         row = await self._db.find(scope, HEAD_AT, scope.tenant, seq)
         return Head(*row) if row else None
+
+    @asynccontextmanager
+    async def snapshot(self, scope: Scope) -> AsyncGenerator[None]:
+        """Show everything as it is at one moment: a row and the records of it are then of the same age."""
+        async with self._db.unit(scope):
+            await self._db.execute(scope, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            yield
 
     async def unsealed(self, scope: Scope, after: UUID, limit: int) -> Sequence[Any]:
         """Records that have no link, by id."""

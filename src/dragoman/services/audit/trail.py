@@ -4,19 +4,27 @@ import hmac
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any, Final, cast
 from uuid import UUID
 
 import orjson
 
 from dragoman.context import Caller, current_request
 from dragoman.infra.db import Database, Scope
-from dragoman.services.audit.models import Outcome
+from dragoman.services.audit.models import Detail, Outcome
+from dragoman.services.audit.rows import Rows
 from dragoman.services.audit.store import AuditStore, Line, Shown, rows
+
+_LONGEST_COLUMN: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is known when an operation ends, or a step of a task; the details are words and whole numbers."""
+    """What is known when an operation ends, or a step of a task.
+
+    The details are words, whole numbers and lists of words. `rows` are the rows that were written along with it, as
+    they must be from now on.
+    """
 
     operation: str
     outcome: Outcome
@@ -25,7 +33,8 @@ class Entry:
     policy: str | None = None
     code: str | None = None
     reason: str | None = None
-    details: Mapping[str, str | int] | None = None
+    details: Mapping[str, Detail] | None = None
+    rows: Rows | None = None
 
 
 class AuditTrail:
@@ -79,7 +88,7 @@ def encode(record_id: UUID, caller: Caller, entry: Entry, *, at: datetime | None
     """Canonical JSON (RFC 8785): for ASCII keys and no floats, sorted keys and no blanks are all it takes."""
     request = current_request()
     fields = {
-        "v": 1,
+        "v": 4,
         "id": str(record_id),
         "tenant": str(caller.tenant),
         "at": (at or datetime.now(UTC)).isoformat(timespec="microseconds"),
@@ -98,13 +107,13 @@ def encode(record_id: UUID, caller: Caller, entry: Entry, *, at: datetime | None
         "code": entry.code,
         "reason": entry.reason,
         "details": dict(entry.details) if entry.details else None,
+        "rows": entry.rows or None,
     }
     given = {key: value for key, value in fields.items() if value is not None}
     try:
         return orjson.dumps(given, option=orjson.OPT_SORT_KEYS)
     except TypeError:  # half of a surrogate pair: no bytes exist for it, and a record must be written all the same
-        whole = {key: _whole(value) if isinstance(value, str) else value for key, value in given.items()}
-        return orjson.dumps(whole, option=orjson.OPT_SORT_KEYS)
+        return orjson.dumps(_whole(given), option=orjson.OPT_SORT_KEYS)
 
 
 def shown(body: bytes) -> Shown:
@@ -113,13 +122,22 @@ def shown(body: bytes) -> Shown:
     Raises:
         ValueError: this was never a body.
     """
-    fields = orjson.loads(body)
+    return shown_of(orjson.loads(body))
+
+
+def shown_of(fields: Any) -> Shown:
+    """The same from a body that was read already.
+
+    Raises:
+        ValueError: this was never a body.
+    """
     try:
         return Shown(
             datetime.fromisoformat(fields["at"]),
             column(fields["operation"]),
             column(fields["outcome"]),
             column(fields["subject"]),
+            *_found_by(fields.get("resource"), fields.get("details")),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not an audit record: {error}") from error
@@ -128,14 +146,30 @@ def shown(body: bytes) -> Shown:
 def _seen(caller: Caller, entry: Entry, at: datetime, body: bytes) -> Shown:
     """The same without reading the body again, where it says just what it was given."""
     if caller.subject.isascii() and entry.operation.isascii():
-        return Shown(at, column(entry.operation), entry.outcome.value, column(caller.subject))
+        found_by = _found_by(entry.resource, entry.details)
+        if all(text is None or text.isascii() for text in found_by):
+            return Shown(at, column(entry.operation), entry.outcome.value, column(caller.subject), *found_by)
     return shown(body)
 
 
+def _found_by(resource: str | None, details: Mapping[str, Detail] | None) -> tuple[str | None, str | None, str | None]:
+    """Return the resource of a record, the action that it is a step of, and the id of what that is about."""
+    action = about = None
+    if details is not None:
+        action, about = details.get("action"), details.get("resource")
+        action = column(action) if isinstance(action, str) else None
+        about = column(about.partition("/")[2]) or None if isinstance(about, str) else None
+    return column(resource) if resource is not None else None, action, about
+
+
 def column(text: str) -> str:
-    """As PostgreSQL can keep it: its text has no NUL."""
-    return text.replace("\0", "\ufffd")
+    """Return a text as PostgreSQL can keep and index it: without NUL, and not longer than anyone would look for."""
+    return text.replace("\0", "\ufffd")[:_LONGEST_COLUMN]
 
 
-def _whole(text: str) -> str:
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_whole(key): _whole(item) for key, item in cast("dict[str, Any]", value).items()}
+    return [_whole(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value

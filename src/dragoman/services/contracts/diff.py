@@ -2,6 +2,10 @@
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
+
+# About a second of work.
+_MOST_STEPS: Final = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,19 +17,27 @@ class Edit:
     changed: bool
 
 
-def edits(old: Sequence[Hashable], new: Sequence[Hashable], *, most: int) -> list[Edit]:
+@dataclass(slots=True)
+class Effort:
+    """The steps that are left for all comparisons of one request."""
+
+    steps: int = _MOST_STEPS
+
+
+def edits(old: Sequence[Hashable], new: Sequence[Hashable], *, most: int, effort: Effort | None = None) -> list[Edit]:
     """The whole of both sequences in order, equal and changed stretches in turn.
 
-    With up to `most` single changes the result has as few as possible; with more, all between the common beginning
-    and the common end is one change, since nobody would read the rest as anything else.
+    With up to `most` single changes the result has as few as possible; with more, or when the effort is used up, all
+    between the common beginning and the common end is one change, since nobody would read the rest as anything else.
     """
+    effort = effort or Effort()
     # Numbers compare in no time, blocks of words do not.
     numbers: dict[Hashable, int] = {}
     old, new = ([numbers.setdefault(one, len(numbers)) for one in given] for given in (old, new))
     front = common_length(old, new)
     back = common_length(old[front:][::-1], new[front:][::-1])
     inner_old, inner_new = old[front : len(old) - back], new[front : len(new) - back]
-    steps = _shortest(inner_old, inner_new, most) if inner_old and inner_new else None
+    steps = _shortest(inner_old, inner_new, most, effort) if inner_old and inner_new else None
     matches = [(x + front, y + front) for x, y in steps or ()]
     pairs = [(place, place) for place in range(front)]
     pairs += matches
@@ -43,8 +55,10 @@ def common_length(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
     return length
 
 
-def _shortest(old: Sequence[Hashable], new: Sequence[Hashable], most: int) -> list[tuple[int, int]] | None:
-    """The places that stay, as pairs; None when it takes more than `most` changes to get there."""
+def _shortest(
+    old: Sequence[Hashable], new: Sequence[Hashable], most: int, effort: Effort
+) -> list[tuple[int, int]] | None:
+    """The places that stay, as pairs; None when it takes more changes or more effort to get there."""
     reached = {1: 0}
     trace: list[dict[int, int]] = []
     for distance in range(min(most, len(old) + len(new)) + 1):
@@ -52,9 +66,13 @@ def _shortest(old: Sequence[Hashable], new: Sequence[Hashable], most: int) -> li
         for diagonal in range(-distance, distance + 1, 2):
             down = diagonal == -distance or (diagonal != distance and reached[diagonal - 1] < reached[diagonal + 1])
             x = reached[diagonal + 1] if down else reached[diagonal - 1] + 1
+            start = x
             while x < len(old) and x - diagonal < len(new) and old[x] == new[x - diagonal]:
                 x += 1
             reached[diagonal] = x
+            effort.steps -= 1 + x - start
+            if effort.steps <= 0:
+                return None
             if x >= len(old) and x - diagonal >= len(new):
                 return _walk_back(trace, len(old), len(new))
     return None

@@ -1,6 +1,7 @@
 """What can go wrong with documents."""
 
 from dragoman.errors import Conflict, DragomanError, Kind
+from dragoman.services.tasks.actions.errors import ResourceMoved
 
 
 class DocumentInvalid(DragomanError):
@@ -10,6 +11,20 @@ class DocumentInvalid(DragomanError):
 
     def __init__(self, media_type: str, reason: str) -> None:
         super().__init__(f"this is no {media_type}: {reason}", media_type=media_type, reason=reason)
+
+
+class DocumentTooComplex(DragomanError):
+    """Reading the content takes more time, memory or revisions than one document may use."""
+
+    kind, code = Kind.INVALID, "DOCUMENT_INVALID"
+
+    def __init__(self, media_type: str, excess: str) -> None:
+        super().__init__(
+            f"this {media_type} is not read: {excess}; print it anew, or make it shorter",
+            media_type=media_type,
+            reason="TOO_COMPLEX",
+            excess=excess,
+        )
 
 
 class DocumentTooLarge(DragomanError):
@@ -39,7 +54,7 @@ class DocumentClosed(Conflict):
         super().__init__(f"the document is {state} and takes no such version", reason="DOCUMENT_CLOSED", state=state)
 
 
-class WrongContent(Conflict):
+class WrongContent(ResourceMoved):
     """What the caller knows of the document is not what is stored."""
 
     def __init__(self, *, expected: str, current: str, version: int) -> None:
@@ -52,7 +67,7 @@ class WrongContent(Conflict):
         )
 
 
-class VersionMoved(Conflict):
+class VersionMoved(ResourceMoved):
     """There is a newer version than the one the caller acts on."""
 
     def __init__(self, *, expected: int, current: int) -> None:

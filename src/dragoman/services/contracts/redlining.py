@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from dragoman.services.contracts.diff import Edit, edits
+from dragoman.services.contracts.diff import Edit, Effort, edits
 from dragoman.services.contracts.prose import Block, BlockKind, Blocks, escape, mark_of
 from dragoman.services.contracts.typesetting import SetBlock, SetRun, plain
 
@@ -66,12 +66,13 @@ class _Comparison:
 
     def __init__(self, why: Why) -> None:
         self._why = why
+        self._effort = Effort()
         self._changes: list[Change] = []
         self._blocks: list[SetBlock] = []
         self._clause: str | None = None
 
     def run(self, old: Blocks, new: Blocks) -> Redline:
-        for edit in edits(old, new, most=_MOST_BLOCKS):
+        for edit in edits(old, new, most=_MOST_BLOCKS, effort=self._effort):
             kept = new[slice(*edit.new)]
             if not edit.changed:
                 self._blocks += plain(kept)
@@ -86,7 +87,9 @@ class _Comparison:
         if head is not None and _heads(head):
             self._clause = head.text
         if before is not None and after is not None:
-            runs = [run for edit in _word_edits(before, after) for run in self._worded(edit, before, after)]
+            runs = [
+                run for edit in _word_edits(before, after, self._effort) for run in self._worded(edit, before, after)
+            ]
             self._blocks.append(SetBlock(after.kind.value, runs))
         elif head is not None:
             kind = ChangeKind.DELETED if after is None else ChangeKind.INSERTED
@@ -135,11 +138,11 @@ def _runs(tokens: Sequence[_Token], change: str | None, reason: str | None) -> l
     return runs
 
 
-def _word_edits(before: Block, after: Block) -> list[Edit]:
+def _word_edits(before: Block, after: Block, effort: Effort) -> list[Edit]:
     """Changes of words; those with nothing but a blank between them are one, as a person would write it."""
     tokens = _tokens(after)
     merged: list[Edit] = []
-    for edit in edits(_tokens(before), tokens, most=_MOST_WORDS):
+    for edit in edits(_tokens(before), tokens, most=_MOST_WORDS, effort=effort):
         if edit.changed and len(merged) > 1 and not _words(tokens[slice(*merged[-1].new)]).strip():
             first = merged[-2]
             merged[-2:] = [Edit((first.old[0], edit.old[1]), (first.new[0], edit.new[1]), changed=True)]

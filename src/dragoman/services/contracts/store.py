@@ -5,6 +5,8 @@ from typing import Any, LiteralString
 from uuid import UUID
 
 from dragoman.infra.db import Database, Scope, UniqueViolated
+from dragoman.services.audit.rows import RowGroup, RowTable
+from dragoman.services.audit.statements import Statements
 from dragoman.services.contracts.errors import DocumentClosed, NameTaken
 
 Record = dict[str, Any]
@@ -56,6 +58,30 @@ READ: LiteralString = """
 SELECT substring(content FROM $3 FOR $4) AS piece FROM document_contents WHERE tenant_id = $1 AND sha256 = $2"""
 HAS: LiteralString = "SELECT 1 FROM document_contents WHERE tenant_id = $1 AND sha256 = $2"
 
+# What a document and its versions promise; the audit trail is held against it. A content is known by its hash alone.
+PROMISED = RowGroup(
+    ids="SELECT id FROM documents WHERE tenant_id = $1 AND id > $2 ORDER BY id LIMIT $3",
+    tables=(
+        RowTable(
+            "documents",
+            """SELECT id AS key, name, title, matter_id, about, state, version, executed_version, created_by
+               FROM documents WHERE tenant_id = $1 AND id = ANY ($2)""",
+        ),
+        RowTable(
+            "document_versions",
+            """SELECT document_id || '/' || version AS key, kind, sha256, size_bytes, media_type, source_sha256,
+                      template, fields, made_by, task_id, origin
+               FROM document_versions WHERE tenant_id = $1 AND document_id = ANY ($2)""",
+        ),
+    ),
+    broken="""
+SELECT DISTINCT 'document_contents', h.sha256, 'content', h.sha256, encode(sha256(c.content), 'hex')
+FROM document_versions v CROSS JOIN LATERAL (VALUES (v.sha256), (v.source_sha256)) AS k (key)
+JOIN document_contents c ON c.tenant_id = v.tenant_id AND c.sha256 = k.key
+CROSS JOIN LATERAL (SELECT encode(c.sha256, 'hex') AS sha256) h
+WHERE v.tenant_id = $1 AND v.document_id = ANY ($2) AND sha256(c.content) <> c.sha256""",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class NewDocument:
@@ -88,8 +114,9 @@ class NewVersion:
 class DocumentStore:
     """Documents of a tenant, their versions, and contents by hash."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, statements: Statements) -> None:
         self._db = db
+        self._statements = statements
 
     async def find(self, scope: Scope, ref: str) -> Record | None:
         """A document with its newest version, by its id or its name."""
@@ -171,7 +198,11 @@ class DocumentStore:
         self, scope: Scope, document_id: UUID, *, to: str, after: list[str], executed_version: int | None = None
     ) -> bool:
         """Into another state, if it is in one of those before it."""
-        return bool(await self._db.execute(scope, MOVE, scope.tenant, document_id, to, executed_version, after))
+        async with self._db.unit(scope):
+            moved = await self._db.execute(scope, MOVE, scope.tenant, document_id, to, executed_version, after)
+            if moved:
+                await self._statements.add(scope, "document.move", document_id, only={f"documents/{document_id}"})
+        return bool(moved)
 
     async def _append(self, scope: Scope, document: Record, version: NewVersion) -> Record:
         # The document is locked: whoever had the same origin has written its version by now, or never will.
@@ -190,6 +221,8 @@ class DocumentStore:
             version.made_by, version.task_id, version.origin,
         )  # fmt: skip
         await self._db.execute(scope, ADVANCE, scope.tenant, document["id"], number)
+        written = {f"documents/{document['id']}", f"document_versions/{document['id']}/{number}"}
+        await self._statements.add(scope, "document.add_version", document["id"], only=written)
         if row is None:
             raise RuntimeError("an insert gave no row")
         return dict(row)

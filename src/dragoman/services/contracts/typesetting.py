@@ -12,7 +12,10 @@ from typing import Final
 
 import structlog
 
+from dragoman.blocking import Slots
+from dragoman.context import TenantId
 from dragoman.errors import ExtraMissing, TimedOut, UpstreamUnavailable
+from dragoman.infra.programs import end_program, start_program
 from dragoman.services.contracts.errors import Unprintable
 from dragoman.services.contracts.press import UNPRINTABLE
 from dragoman.services.contracts.prose import Block
@@ -58,10 +61,11 @@ class Typesetter:
 
     def __init__(self, *, timeout_s: float = 30, at_once: int = 2) -> None:
         self._timeout_s = timeout_s
-        self._free = asyncio.Semaphore(at_once)
+        # One place is always left to others than the tenant that asks most.
+        self._slots = Slots(max(2, at_once), share=max(1, at_once // 2))
 
     async def typeset(
-        self, blocks: Sequence[SetBlock], *, title: str, note: str = "", legend: str | None = None
+        self, blocks: Sequence[SetBlock], *, tenant: TenantId, title: str, note: str = "", legend: str | None = None
     ) -> bytes:
         """A PDF.
 
@@ -73,7 +77,7 @@ class Typesetter:
         if find_spec("typst") is None:
             raise ExtraMissing("contracts")
         given = {"title": title, "note": note, "legend": legend, "blocks": [asdict(block) for block in blocks]}
-        async with self._free:
+        async with self._slots.hold(tenant):
             status, made, said = await self._press(json.dumps(given).encode())
         if status == 0:
             return made
@@ -84,11 +88,12 @@ class Typesetter:
         raise UpstreamUnavailable("typesetting")
 
     async def _press(self, given: bytes) -> tuple[int, bytes, bytes]:
-        press = await asyncio.create_subprocess_exec(
-            sys.executable, "-I", str(_PRESS), str(_LAYOUT),
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-            env={"LANG": "C.UTF-8"}, cwd=_LAYOUT.parent,
-        )  # fmt: skip
+        press = await start_program(
+            (sys.executable, "-I", str(_PRESS), str(_LAYOUT)),
+            stderr=asyncio.subprocess.PIPE,
+            environment={"LANG": "C.UTF-8"},
+            directory=_LAYOUT.parent,
+        )
         try:
             async with asyncio.timeout(self._timeout_s):
                 made, said = await press.communicate(given)
@@ -96,6 +101,5 @@ class Typesetter:
             raise TimedOut(after_s=self._timeout_s) from None
         finally:
             if press.returncode is None:
-                press.kill()
-                await press.wait()
+                await end_program(press)
         return await press.wait(), made, said

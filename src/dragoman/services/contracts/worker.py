@@ -1,11 +1,11 @@
 """The worker `documents`: drafts contracts, compares versions of them, and marks them as executed."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from typing import Any, Final, cast
 
-from dragoman.context import report_progress
+from dragoman.blocking import Threads
+from dragoman.context import Caller, report_progress
 from dragoman.errors import InvalidInput
 from dragoman.services.contracts import models as m
 from dragoman.services.contracts.documents import DocumentService, Held, Made, Placed
@@ -45,6 +45,7 @@ class DocumentsWorker:
         self._documents = documents
         self._typesetter = typesetter
         self._execution = execution
+        self._threads = Threads("redline", 4, share=2)
         self._actions: dict[str, Callable[[Assignment], Awaitable[Performed]]] = {
             DRAFT.action: self._draft,
             REDLINE.action: self._redline,
@@ -59,7 +60,9 @@ class DocumentsWorker:
         given, envelope = cast("DraftDocument", assignment.input), assignment.envelope
         made = draft(given)
         await report_progress("Setting the contract", 30)
-        pdf = await self._typesetter.typeset(plain(made.blocks), title=made.title, note=given.template.value)
+        pdf = await self._typesetter.typeset(
+            plain(made.blocks), tenant=assignment.caller.tenant, title=made.title, note=given.template.value
+        )
         placed = await self._documents.create(
             assignment.caller,
             Made(
@@ -81,26 +84,30 @@ class DocumentsWorker:
         if newest and (done := await self._documents.find_made(assignment.caller, assignment.task_id, _REVISE)):
             # An attempt before this one has made the newest; the one acted on is still the one before it.
             earlier = await self._documents.read(assignment.caller, ref, done.version.version - 1)
-        old = await asyncio.to_thread(read_wording, earlier)
+        old = await self._threads.run(assignment.caller.tenant, read_wording, earlier)
         if isinstance(old, Unreadable):
             return Performed(_unavailable(earlier, old))
         if given.to_version is None:
             return await self._revise(assignment, earlier, old, newest=newest)
         later = await self._documents.read(assignment.caller, ref, given.to_version)
-        new = await asyncio.to_thread(read_wording, later)
+        new = await self._threads.run(assignment.caller.tenant, read_wording, later)
         if isinstance(new, Unreadable):
             return Performed(_unavailable(later, new))
-        redline = await asyncio.to_thread(compare, old.blocks, new.blocks, why=reasons_of(given))
+        redline = await self._threads.run(
+            assignment.caller.tenant, compare, old.blocks, new.blocks, why=reasons_of(given)
+        )
         return await self._compared(assignment, earlier, Placed(later.document.id, later.version), redline)
 
     async def _revise(self, assignment: Assignment, earlier: Held, old: Wording, *, newest: bool) -> Performed:
         given = cast("RedlineDocument", assignment.input)
-        raw, blocks = await asyncio.to_thread(_revised, given, old, earlier.version.media_type)
-        redline = await asyncio.to_thread(compare, old.blocks, blocks, why=reasons_of(given))
+        raw, blocks = await self._threads.run(
+            assignment.caller.tenant, _revised, given, old, earlier.version.media_type
+        )
+        redline = await self._threads.run(assignment.caller.tenant, compare, old.blocks, blocks, why=reasons_of(given))
         if not redline.changes:
             return await self._compared(assignment, earlier, Placed(earlier.document.id, earlier.version), redline)
         await report_progress("Setting the new version", 30)
-        content, media_type, source = await self._rendered(earlier, raw, blocks)
+        content, media_type, source = await self._rendered(assignment.caller, earlier, raw, blocks)
         placed = await self._documents.append(
             assignment.caller,
             str(earlier.document.id),
@@ -109,10 +116,12 @@ class DocumentsWorker:
         )
         return await self._compared(assignment, earlier, placed, redline)
 
-    async def _rendered(self, earlier: Held, raw: str | None, blocks: Blocks) -> tuple[bytes, m.MediaType, str | None]:
+    async def _rendered(
+        self, caller: Caller, earlier: Held, raw: str | None, blocks: Blocks
+    ) -> tuple[bytes, m.MediaType, str | None]:
         """A new version in the manner of the earlier one."""
         if earlier.version.media_type is m.MediaType.PDF:
-            pdf = await self._typesetter.typeset(plain(blocks), title=earlier.document.title)
+            pdf = await self._typesetter.typeset(plain(blocks), tenant=caller.tenant, title=earlier.document.title)
             return pdf, m.MediaType.PDF, write_markdown(blocks)
         if raw is not None:
             return raw.encode(), earlier.version.media_type, None
@@ -131,7 +140,9 @@ class DocumentsWorker:
         await report_progress("Setting the redline", 70)
         title = f"Redline: {earlier.document.title}"[:200]
         legend = f"{earlier.document.title}: version {earlier.version.version} against version {later.version.version}"
-        pdf = await self._typesetter.typeset(redline.blocks, title=title, legend=legend)
+        pdf = await self._typesetter.typeset(
+            redline.blocks, tenant=assignment.caller.tenant, title=title, legend=legend
+        )
         shown = await self._documents.create(
             assignment.caller,
             Made(

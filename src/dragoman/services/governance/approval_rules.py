@@ -30,16 +30,20 @@ class ApprovalRule:
         return any(fnmatchcase(action, pattern) for pattern in self.actions)
 
 
+# What a rule is taken for that cannot be read.
+STRICTEST: Final = ApprovalRule(("*",), quorum=2, people_only=True)
+
+
 def read_rule(said: object) -> tuple[ApprovalRule, list[str]]:
     """The rule, and what is wrong with it; what cannot be understood is taken in the stricter way."""
     complaints: list[str] = []
     if not isinstance(said, Mapping):
-        return ApprovalRule(("*",)), ["approvals must be a mapping; it is taken to demand one for every action"]
+        return STRICTEST, ["approvals must be a mapping; it is taken to demand two for every action"]
     given = cast("Mapping[str, Any]", said)
     complaints += [f"approvals.{name} is not known" for name in sorted(map(str, given.keys() - _KNOWN))]
     rule = ApprovalRule(
         actions=_actions(given.get("actions"), complaints),
-        quorum=_number(given, "quorum", MOST_APPROVALS, strictest=2, complaints=complaints) or 1,
+        quorum=_number(given, "quorum", MOST_APPROVALS, strictest=STRICTEST.quorum, complaints=complaints) or 1,
         roles=_roles(given.get("roles"), complaints),
         people_only=_flag(given.get("people_only", False), complaints),
         valid_hours=_number(given, "valid_hours", MOST_HOURS, strictest=24, complaints=complaints),

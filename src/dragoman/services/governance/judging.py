@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from dragoman.services.governance.actions import Asker, refusals
+from dragoman.services.governance.actions import ActionFacts, Asker, refusals
 from dragoman.services.governance.drift import fingerprint, short_hash
 from dragoman.services.governance.models import Breach, CheckedContext, LayerIds, Location
 from dragoman.services.governance.policies import LAYERS, Demand, Policy, demands_in_force
@@ -18,6 +19,9 @@ from dragoman.services.knowledge.constraints.models import (
     Target,
     Violation,
 )
+
+# The constraint that a policy breaks which cannot be read.
+UNREADABLE: Final = "unreadable_document"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +120,38 @@ def _breach(violation: Violation, policy: Policy) -> Breach:
 
 
 def on_action(policies: Sequence[Policy], context: CheckedContext, asker: Asker) -> list[Breach]:
-    """What the action of a context breaks of the rules on actions."""
-    if context.action is None:
-        return []
-    return [
-        _plain_breach(
-            refusal.policy,
-            constraint=f"cedar {refusal.statement}",
-            severity=refusal.policy.severity,
-            message=f"{context.action} is forbidden by {refusal.statement}",
-        )
-        for refusal in refusals(policies, asker, context.action, context.path)
+    """What the action of a context breaks of the rules on actions; a policy that cannot be read allows nothing."""
+    unreadable = [
+        _plain_breach(one, constraint=UNREADABLE, severity=one.severity, message=f"it cannot be read: {one.unreadable}")
+        for one in policies
+        if one.unreadable is not None
     ]
+    if context.action is None:
+        return unreadable
+    return [
+        *unreadable,
+        *(
+            _plain_breach(
+                refusal.policy,
+                constraint=f"cedar {refusal.statement}",
+                severity=refusal.policy.severity,
+                message=f"{context.action} is forbidden by {refusal.statement}",
+            )
+            for refusal in refusals(policies, asker, _facts(context, context.action))
+        ),
+    ]
+
+
+def _facts(context: CheckedContext, action: str) -> ActionFacts:
+    resource = context.resource.model_dump(exclude_none=True) if context.resource is not None else {}
+    return ActionFacts(
+        action,
+        path=context.path or "",
+        resource=resource,
+        matter=context.matter.id if context.matter is not None else "",
+        on_behalf_of=context.on_behalf_of or "",
+        input=context.input or {},
+    )
 
 
 def _on_references(book: PolicyBook, policies: Sequence[Policy], context: CheckedContext) -> list[Breach]:
@@ -138,7 +162,7 @@ def _on_references(book: PolicyBook, policies: Sequence[Policy], context: Checke
     found: list[Breach] = []
     for policy in policies:
         if policy.id not in known:
-            if policy.mandatory:
+            if policy.mandatory and policy.unreadable is None:
                 told = "this mandatory policy was not followed knowingly"
                 found.append(
                     _plain_breach(policy, constraint="missing_mandatory_policy", severity=Severity.WARN, message=told)

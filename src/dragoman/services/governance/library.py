@@ -7,12 +7,14 @@ from uuid import UUID
 
 from dragoman.context import Caller
 from dragoman.services.governance.actions import complaint_about
-from dragoman.services.governance.approval_rules import read_rule
+from dragoman.services.governance.approval_rules import STRICTEST, read_rule
 from dragoman.services.governance.errors import UnknownRevision
 from dragoman.services.governance.policies import Merge, Mode, Policy
 from dragoman.services.governance.ports import PolicyBook
-from dragoman.services.knowledge.items import ItemType, Status, locate
-from dragoman.services.knowledge.repositories import Repositories, Stamp
+from dragoman.services.governance.rule_checks import find_mistakes
+from dragoman.services.knowledge.constraints.models import Severity
+from dragoman.services.knowledge.items import Layer, Status, is_policy, locate
+from dragoman.services.knowledge.repositories import Repositories
 
 if TYPE_CHECKING:
     from dragoman.services.knowledge.items import Item
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 EMPTY: Final = "empty"
 _MOST_KEPT = 100
 _VERSION = 16
-# Thousands of tasks a second need not look at a file each; no request is as fast as to see the difference.
+# Thousands of tasks a second need not look at a row each; no request is as fast as to see the difference.
 _UNSEEN_S: Final = 0.002
 _NONE: Final = PolicyBook(EMPTY, ())
 E = TypeVar("E", Mode, Merge)
@@ -30,7 +32,6 @@ E = TypeVar("E", Mode, Merge)
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    stamp: Stamp | None
     book: PolicyBook
     good_until: float
 
@@ -57,19 +58,18 @@ class PolicyLibrary:
         return await self._at(caller.tenant, commit)
 
     async def in_force(self, tenant: UUID) -> PolicyBook:
-        """The newest policies of a tenant; while nothing changes, it costs no more than a look at a file's time."""
+        """The newest policies of a tenant; while nothing changes, it costs no more than a look at a row.
+
+        Raises:
+            UpstreamUnavailable: it cannot be known here now what they say.
+        """
         seen, at = self._newest.get(tenant), monotonic()
         if seen is not None and at < seen.good_until:
             return seen.book
-        # Who has never written anything does not pay for opening a repository.
-        stamp, book = self._repositories.stamp(tenant), _NONE
-        if seen is not None and seen.stamp == stamp:
-            book = seen.book
-        elif stamp is not None:
-            # The time was looked at first: what is written meanwhile is read again, and never missed.
-            commit = await self._repositories.run(tenant, lambda shop: shop.repository.find_head())
-            book = await self._at(tenant, commit) if commit is not None else _NONE
-        self._newest[tenant] = _Seen(stamp, book, at + _UNSEEN_S)
+        commit = await self._repositories.head(tenant)
+        # The row was looked at after the clock: what is written meanwhile is read again, and never missed.
+        book = await self._at(tenant, commit) if commit is not None else _NONE
+        self._newest[tenant] = _Seen(book, at + _UNSEEN_S)
         return book
 
     async def _at(self, tenant: UUID, commit: str) -> PolicyBook:
@@ -83,19 +83,22 @@ class PolicyLibrary:
 
 
 def _read(shop: "Workshop", commit: str) -> PolicyBook:
-    from dragoman.services.knowledge.documents import read_item  # noqa: PLC0415 - its libraries are an extra
+    from dragoman.services.knowledge.documents import may_be_accepted, read_item  # noqa: PLC0415 - its libraries are an extra
     from dragoman.services.knowledge.errors import ItemRefused  # noqa: PLC0415
 
     policies: list[Policy] = []
     problems: list[tuple[str, str]] = []
     for path, blob in shop.items(commit).items():
-        where = locate(path)
-        if where is None or where.type is not ItemType.POLICY:
+        if not is_policy(path):
             continue
+        text: str | None = None
         try:
-            item = read_item(shop.repository.text(blob), path)
+            text = shop.repository.text(blob, path)
+            item = read_item(text, path)
         except ItemRefused as refused:
             problems.append((path, refused.message))
+            if text is None or may_be_accepted(text, path):
+                policies.append(_unreadable(path, blob, refused.message))
             continue
         if item.status is Status.ACCEPTED:
             policy, complaints = _policy(item, blob)
@@ -111,6 +114,8 @@ def _policy(item: "Item", blob: str) -> tuple[Policy, list[str]]:
     if cedar and (complaint := complaint_about(cedar)) is not None:
         complaints.append(complaint)
         cedar = '@id("unreadable")\nforbid (principal, action, resource);'
+    elif cedar:
+        complaints += [f"cedar {mistake}" for mistake in find_mistakes(cedar, lambda _: None)]
     approvals = None
     if "approvals" in said:
         approvals, wrong = read_rule(said["approvals"])
@@ -128,8 +133,26 @@ def _policy(item: "Item", blob: str) -> tuple[Policy, list[str]]:
         cedar=cedar,
         approvals=approvals,
         version=blob[:_VERSION],
+        path=item.path,
     )
     return policy, complaints
+
+
+def _unreadable(path: str, blob: str, reason: str) -> Policy:
+    """The policy of a document that might say anything: it forbids all actions, and demands consent to all changes."""
+    where = locate(path)
+    return Policy(
+        id=path,
+        title=path,
+        layer=where.layer.value if where else Layer.COMPANY.value,
+        layer_id=where.layer_id if where else None,
+        severity=Severity.BLOCK,
+        mode=Mode.MANDATORY,
+        approvals=STRICTEST,
+        version=blob[:_VERSION],
+        unreadable=reason,
+        path=path,
+    )
 
 
 def _word(said: dict[str, Any], name: str, kind: type[E], strictest: E, complaints: list[str]) -> E | None:

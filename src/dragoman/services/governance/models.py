@@ -9,6 +9,7 @@ from pydantic import AwareDatetime, BeforeValidator, Field, model_validator
 from dragoman.operations import Input, ListInput, Output
 from dragoman.services.knowledge.constraints.models import Severity
 from dragoman.services.knowledge.items import Layer
+from dragoman.services.tasks.actions.envelope import Matter, Resource
 from dragoman.text import Name, Subject
 
 _ONE_FILE = 1_000_000
@@ -61,9 +62,18 @@ class CheckedContext(Input):
     imports: list[Annotated[str, Field(min_length=1, max_length=300)]] | None = Field(None, max_length=10_000)
     config: dict[str, Any] | None = None
     action: str | None = Field(None, min_length=1, max_length=250, description="What is about to be done.")
+    resource: Resource | None = Field(None, description="What the action is about, as its envelope has it.")
+    matter: Matter | None = Field(None, description="The matter of the action, as its envelope has it.")
+    on_behalf_of: str | None = Field(None, max_length=200, description="For whom the action is done.")
+    input: dict[str, Any] | None = Field(None, description="The input of the action, as its envelope has it.")
     policy_refs: list[PolicyRef] | None = Field(
         None, max_length=1_000, description="The policies that were followed: what is missing or outdated is reported."
     )
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """The files that are given."""
+        return frozenset({one.path for one in self.files} | ({self.path} if self.path is not None else set()))
 
     @model_validator(mode="after")
     def _whole_file(self) -> Self:
@@ -164,7 +174,12 @@ class DriftReport(Output):
     failed_weight: float
     confidence: float = Field(description="The share of the weight in force that had something to judge.")
     needs_review: bool = Field(description="Whether a person should look: the confidence is below 0.7.")
-    passed: bool = Field(description="The ratchet: nothing is violated that was not at the last check.")
+    passed: bool = Field(
+        description="The ratchet: nothing is violated that was not in the best accepted state. A first check passes "
+        "without a violation of severity block."
+    )
+    regressions: list[str] = Field(description="Fingerprints of the violations that keep it from passing.")
+    accepted_at: datetime | None = Field(description="When the state was accepted that it is compared with.")
     violations: list[Breach]
     suppressed: list[SuppressedBreach]
     idle_rules: list[IdleRule]

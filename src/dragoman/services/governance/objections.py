@@ -1,7 +1,6 @@
 """What the policies in force have against something that is about to be done, without a record of what it was."""
 
-import asyncio
-
+from dragoman.blocking import Threads
 from dragoman.context import Caller
 from dragoman.services.governance.actions import Asker
 from dragoman.services.governance.judging import Judgement, judge
@@ -9,11 +8,27 @@ from dragoman.services.governance.models import CheckedContext, LayerIds
 from dragoman.services.governance.ports import Policies, PolicyBook
 
 
-async def judged(
-    book: PolicyBook, context: CheckedContext, asker: Asker, layer: str, ids: LayerIds, *, whole: bool
-) -> Judgement:
-    """The same as `judge`, in a thread: parsing a project takes its time, and others must not wait for it."""
-    return await asyncio.to_thread(judge, book, context, asker, target_layer=layer, ids=ids, whole=whole)
+class Judges:
+    """Judges in threads: parsing a project takes its time, and others must not wait for it."""
+
+    def __init__(self) -> None:
+        self._threads = Threads("policies", 4, share=2)
+
+    async def judge(
+        self,
+        caller: Caller,
+        book: PolicyBook,
+        context: CheckedContext,
+        asker: Asker,
+        layer: str,
+        ids: LayerIds,
+        *,
+        whole: bool,
+    ) -> Judgement:
+        """Return the same as `judge`."""
+        return await self._threads.run(
+            caller.tenant, judge, book, context, asker, target_layer=layer, ids=ids, whole=whole
+        )
 
 
 class PolicyObjections:
@@ -21,6 +36,7 @@ class PolicyObjections:
 
     def __init__(self, policies: Policies) -> None:
         self._policies = policies
+        self._judges = Judges()
 
     async def find(self, caller: Caller, context: CheckedContext, layer: str, ids: LayerIds) -> tuple[str, list[str]]:
         """The revision of the policies, and what each of them has against it.
@@ -29,6 +45,6 @@ class PolicyObjections:
         asked of it.
         """
         book = await self._policies.in_force(caller.tenant)
-        judgement = await judged(book, context, Asker.of(caller), layer, ids, whole=False)
+        judgement = await self._judges.judge(caller, book, context, Asker.of(caller), layer, ids, whole=False)
         forbidden = [one for one in judgement.violations if one.rule.constraint.operator.forbids]
         return book.revision, [f"{one.policy_id}: {one.message}" for one in judgement.breaches(forbidden)]

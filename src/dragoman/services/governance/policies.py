@@ -50,6 +50,9 @@ class Policy:
     approvals: ApprovalRule | None = None
     # Of its own document: other knowledge may change without making this another policy.
     version: str = ""
+    # Why the document cannot be read. Such a policy forbids every action, and fails every check.
+    unreadable: str | None = None
+    path: str = ""
 
     @property
     def mandatory(self) -> bool:
@@ -95,6 +98,27 @@ def demands_in_force(policies: Iterable[Policy]) -> list[Demand]:
     for root in roots:
         in_force += _settled(_demands(root), root, children)
     return in_force
+
+
+def ended_between(before: Sequence[Policy], after: Sequence[Policy]) -> list[Policy]:
+    """Return the policies that have ended, changed, moved, or are lessened by a new one that extends them.
+
+    A document that could not be read and now can has not ended: it begins.
+    """
+    was, now = set(map(_place, before)), set(map(_place, after))
+    new = [policy for policy in after if _place(policy) not in was]
+    replaced, extended = {policy.id for policy in new}, {policy.extends for policy in new}
+    repaired = {policy.path for policy in new if policy.unreadable is None}
+    return [
+        policy
+        for policy in before
+        if not (policy.unreadable is not None and policy.path in repaired)
+        and (_place(policy) not in now or policy.id in replaced or (policy.id in extended and not policy.mandatory))
+    ]
+
+
+def _place(policy: Policy) -> tuple[str, str, str]:
+    return policy.id, policy.version, policy.path
 
 
 def _settled(held: list[Demand], policy: Policy, children: dict[str, list[Policy]]) -> list[Demand]:

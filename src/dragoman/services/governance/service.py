@@ -15,9 +15,10 @@ from dragoman.services.governance import models as m
 from dragoman.services.governance.actions import Asker
 from dragoman.services.governance.drift import Drift, measure
 from dragoman.services.governance.judging import Judgement, on_action, policies_for
-from dragoman.services.governance.objections import judged
+from dragoman.services.governance.objections import Judges
 from dragoman.services.governance.policies import demands_in_force
-from dragoman.services.governance.ports import Policies, PolicyBook
+from dragoman.services.governance.ports import ActionInputs, Policies, PolicyBook
+from dragoman.services.governance.ratchet import compare
 from dragoman.services.governance.store import GovernanceStore, Kept, Record, unpacked
 from dragoman.services.knowledge.items import Layer
 
@@ -30,21 +31,24 @@ class GovernanceService:
     """Judges by the policies that the knowledge holds, and remembers what it said."""
 
     def __init__(self, policies: Policies, store: GovernanceStore, *, new_id: Callable[[], UUID]) -> None:
+        # The registry of workers comes later.
+        self.inputs: ActionInputs | None = None
         self._policies = policies
+        self._judges = Judges()
         self._store = store
         self._new_id = new_id
 
     async def validate(self, caller: Caller, given: m.Validate) -> m.Validation:
         """Hold something against the policies in force; the decision is recorded."""
         book = await self._policies.read(caller)
-        asker, layer = Asker.of(caller), given.target_layer.value
-        judgement = await judged(book, given.context, asker, layer, given.ids, whole=False)
+        asker, layer, context = Asker.of(caller), given.target_layer.value, await self._completed(caller, given.context)
+        judgement = await self._judges.judge(caller, book, context, asker, layer, given.ids, whole=False)
         breaches = judgement.breaches()
         decision = self._new_id()
         await self._store.add_decision(
             scope_of(caller),
             Kept(
-                decision, "validate", caller.subject, None, layer, _plain(given.ids), _plain(given.context),
+                decision, "validate", caller.subject, None, layer, _plain(given.ids), _plain(context),
                 asker.as_json(), book.revision, not breaches, None, [_plain(one) for one in breaches],
             ),
         )  # fmt: skip
@@ -57,15 +61,14 @@ class GovernanceService:
             decision_id=decision,
         )
 
-    async def check_action(self, caller: Caller, action: str, *, keep: bool) -> Sequence[m.Breach]:
-        """What an action breaks of the rules on actions in force; nothing, and at no cost, where there are none.
+    async def check_action(
+        self, caller: Caller, book: PolicyBook, context: m.CheckedContext, *, keep: bool
+    ) -> Sequence[m.Breach]:
+        """What the action of a context breaks of the rules on actions.
 
         With `keep` the decision is recorded, so that it can be decided again under other policies.
         """
-        book = await self._policies.in_force(caller.tenant)
-        if not any(policy.cedar for policy in book.policies):
-            return ()
-        asker, context = Asker.of(caller), m.CheckedContext.model_validate({"action": action})
+        asker = Asker.of(caller)
         breaches = on_action(book.policies, context, asker)
         if keep:
             await self._store.add_decision(
@@ -84,19 +87,25 @@ class GovernanceService:
         ids = given.ids.model_copy(update={"project_id": given.project})
         book = await self._policies.read(caller)
         asker = Asker.of(caller)
-        judgement = await judged(book, context, asker, Layer.PROJECT.value, ids, whole=bool(context.files))
+        judgement = await self._judges.judge(
+            caller, book, context, asker, Layer.PROJECT.value, ids, whole=bool(context.files)
+        )
         suppressions = await self._store.live_suppressions(scope_of(caller), given.project)
         drift = measure(judgement.demands, judgement.applied, judgement.violations, suppressions)
         breaches = judgement.breaches(drift.violations)
         decision = self._new_id()
-        await self._store.add_decision(
-            scope_of(caller),
-            Kept(
-                decision, "drift", caller.subject, given.project, Layer.PROJECT.value, _plain(ids),
-                _plain(context), asker.as_json(), book.revision, not breaches, drift.score,
-                [_plain(one) for one in breaches],
-            ),
-        )  # fmt: skip
+        async with self._store.alone(scope_of(caller), given.project):
+            accepted = await self._store.find_accepted(scope_of(caller), given.project)
+            before = accepted["accepted"] if accepted else None
+            ratchet = compare(before, breaches, context.paths, whole=bool(context.files))
+            await self._store.add_decision(
+                scope_of(caller),
+                Kept(
+                    decision, "drift", caller.subject, given.project, Layer.PROJECT.value, _plain(ids),
+                    _plain(context), asker.as_json(), book.revision, not breaches, drift.score,
+                    [_plain(one) for one in breaches], ratchet.accepted, [one.id for one in suppressions],
+                ),
+            )  # fmt: skip
         since = _since(last, breaches, book.revision)
         return m.DriftReport(
             project=given.project,
@@ -106,7 +115,9 @@ class GovernanceService:
             failed_weight=drift.failed_weight,
             confidence=drift.confidence,
             needs_review=drift.confidence < _ENOUGH_CONFIDENCE,
-            passed=since is None or not since.new,
+            passed=ratchet.passed,
+            regressions=ratchet.regressions,
+            accepted_at=accepted["at"] if accepted else None,
             violations=breaches,
             suppressed=_suppressed(judgement, drift),
             idle_rules=[m.IdleRule(policy_id=one.policy.id, constraint=one.constraint.wording) for one in drift.idle],
@@ -183,6 +194,8 @@ class GovernanceService:
     async def replay(self, caller: Caller, wanted: m.Replay) -> m.ReplayReport:
         """Decide again what was decided lately, under the policies of another revision; nothing is recorded.
 
+        Who asked, in which roles, and what was suppressed are those of the decision.
+
         Raises:
             UnknownRevision: the knowledge has no such revision.
         """
@@ -201,16 +214,23 @@ class GovernanceService:
             policy_version=book.revision, replayed=replayed, not_replayable=not_replayable, flips=flips
         )
 
+    async def _completed(self, caller: Caller, context: m.CheckedContext) -> m.CheckedContext:
+        """Return a context with the input of its action as the worker will read it."""
+        if self.inputs is None or context.action is None:
+            return context
+        read = await self.inputs.complete_input(caller, context.action, context.input or {})
+        return context.model_copy(update={"input": read or None})
+
     async def _replayed(
         self, caller: Caller, book: PolicyBook, row: Record, context: m.CheckedContext
     ) -> m.Flip | None:
-        asker = Asker(row["asker"]["type"], tuple(row["asker"]["roles"]))
+        asker = Asker(row["subject"], row["asker"]["type"], tuple(row["asker"]["roles"]))
         ids = m.LayerIds.model_validate(row["ids"])
         whole = row["kind"] == "drift" and bool(context.files)
-        judgement = await judged(book, context, asker, row["target_layer"], ids, whole=whole)
+        judgement = await self._judges.judge(caller, book, context, asker, row["target_layer"], ids, whole=whole)
         chosen = judgement.violations
         if row["project"] is not None:
-            suppressions = await self._store.live_suppressions(scope_of(caller), row["project"])
+            suppressions = await self._store.suppressions_then(scope_of(caller), row)
             chosen = measure(judgement.demands, judgement.applied, judgement.violations, suppressions).violations
         breaches = judgement.breaches(chosen)
         if row["valid"] == (not breaches):

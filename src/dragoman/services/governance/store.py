@@ -1,7 +1,9 @@
 """The SQL of governance: decisions are only ever added."""
 
 import zlib
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, LiteralString
 from uuid import UUID
@@ -20,8 +22,8 @@ _SUPPRESSION: LiteralString = "id, project, policy_id, pattern, path, reason, ow
 ADD_DECISION: LiteralString = """
 INSERT INTO governance_decisions
     (tenant_id, id, kind, subject, project, target_layer, ids, context, asker, policy_version, valid, drift_score,
-     breaches)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"""
+     breaches, accepted, suppressions)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"""
 LIST_DECISIONS: LiteralString = """
 SELECT id, at, kind, subject, project, target_layer, policy_version, valid, drift_score,
        jsonb_array_length(breaches) AS violations
@@ -30,8 +32,14 @@ ORDER BY id DESC LIMIT $2"""
 LAST_CHECK: LiteralString = """
 SELECT at, drift_score, policy_version, breaches, context FROM governance_decisions
 WHERE tenant_id = $1 AND project = $2 ORDER BY id DESC LIMIT 1"""
+LOCK_PROJECT: LiteralString = "SELECT pg_advisory_xact_lock(hashtextextended('drift:' || $1::uuid::text || $2, 0))"
+# A check of an earlier release that found nothing was accepted; of one that found something it is not known.
+LAST_ACCEPTED: LiteralString = """
+SELECT at, accepted FROM governance_decisions
+WHERE tenant_id = $1 AND project = $2 AND (accepted IS NOT NULL OR valid) ORDER BY id DESC LIMIT 1"""
 RECENT: LiteralString = """
-SELECT id, at, kind, subject, project, target_layer, ids, context, asker, valid, breaches FROM governance_decisions
+SELECT id, at, kind, subject, project, target_layer, ids, context, asker, valid, breaches, suppressions
+FROM governance_decisions
 WHERE tenant_id = $1 AND ($3::timestamptz IS NULL OR at >= $3) ORDER BY id DESC LIMIT $2"""
 ADD_SUPPRESSION: LiteralString = f"""
 INSERT INTO governance_suppressions
@@ -45,6 +53,13 @@ ORDER BY id DESC LIMIT $2"""
 LIVE_SUPPRESSIONS: LiteralString = f"""
 SELECT {_SUPPRESSION} FROM governance_suppressions
 WHERE tenant_id = $1 AND project = $2 AND lifted_at IS NULL AND expires_at > now() ORDER BY id"""
+SUPPRESSIONS_THEN: LiteralString = f"""
+SELECT {_SUPPRESSION} FROM governance_suppressions
+WHERE tenant_id = $1 AND project = $2
+  AND CASE WHEN $3::uuid[] IS NULL
+      THEN created_at <= $4 AND expires_at > $4 AND (lifted_at IS NULL OR lifted_at > $4)
+      ELSE id = ANY($3::uuid[]) END
+ORDER BY id"""
 LIFT: LiteralString = f"""
 UPDATE governance_suppressions SET lifted_at = now() WHERE tenant_id = $1 AND id = $2 AND lifted_at IS NULL
 RETURNING {_SUPPRESSION}, lifted_at"""
@@ -66,6 +81,8 @@ class Kept:
     valid: bool
     drift_score: float | None
     breaches: list[dict[str, Any]]
+    accepted: dict[str, str | None] | None = None
+    suppressions: list[UUID] = field(default_factory=list[UUID])
 
 
 class GovernanceStore:
@@ -80,7 +97,7 @@ class GovernanceStore:
         await self._db.execute(
             scope, ADD_DECISION, scope.tenant, kept.id, kept.kind, kept.subject, kept.project, kept.target_layer,
             kept.ids, packed if len(packed) <= _MOST_KEPT else None, kept.asker, kept.policy_version, kept.valid,
-            kept.drift_score, kept.breaches,
+            kept.drift_score, kept.breaches, kept.accepted, kept.suppressions,
         )  # fmt: skip
 
     async def list_decisions(self, scope: Scope, limit: int, before: UUID | None, project: str | None) -> list[Record]:
@@ -92,6 +109,18 @@ class GovernanceStore:
         """The last time the drift of a project was measured."""
         row = await self._db.find(scope, LAST_CHECK, scope.tenant, project)
         return dict(row) if row else None
+
+    @asynccontextmanager
+    async def alone(self, scope: Scope, project: str) -> AsyncGenerator[None]:
+        """Let one check of a project at a time compare itself with what was accepted, in one unit of work."""
+        async with self._db.unit(scope):
+            await self._db.fetch(scope, LOCK_PROJECT, scope.tenant, project)
+            yield
+
+    async def find_accepted(self, scope: Scope, project: str) -> Record | None:
+        """Return when a check of a project passed last, and the violations that were accepted then."""
+        row = await self._db.find(scope, LAST_ACCEPTED, scope.tenant, project)
+        return {"at": row["at"], "accepted": row["accepted"] or {}} if row else None
 
     async def list_recent(self, scope: Scope, limit: int, since: datetime | None) -> list[Record]:
         """Decisions with all that is needed to decide again."""
@@ -117,6 +146,13 @@ class GovernanceStore:
     async def live_suppressions(self, scope: Scope, project: str) -> list[Suppression]:
         """What is suppressed now."""
         rows = await self._db.fetch(scope, LIVE_SUPPRESSIONS, scope.tenant, project)
+        return [Suppression.model_validate(dict(row)) for row in rows]
+
+    async def suppressions_then(self, scope: Scope, decision: Record) -> list[Suppression]:
+        """Return what was suppressed when a decision on a project was taken."""
+        rows = await self._db.fetch(
+            scope, SUPPRESSIONS_THEN, scope.tenant, decision["project"], decision["suppressions"], decision["at"]
+        )
         return [Suppression.model_validate(dict(row)) for row in rows]
 
     async def lift(self, scope: Scope, suppression_id: UUID) -> Record | None:

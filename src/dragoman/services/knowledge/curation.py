@@ -1,7 +1,7 @@
 """Changing knowledge: propose on a branch, then accept or reject; deprecate and supersede what is in force.
 
-Every change is a commit in the caller's name. The tenant's lock in PostgreSQL lets one process in at a time; that a
-branch moves only from where it was seen is git's own check, against those who push past the servers.
+Every change is a commit in the caller's name. The tenant's lock in PostgreSQL lets one process in at a time; commit,
+branch and index are rows of the same transaction.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ from dragoman.services.knowledge.items import (
     slug_of,
     summary_of,
 )
-from dragoman.services.knowledge.ports import Consent
+from dragoman.services.knowledge.ports import Consent, Ending, RuleCheck
 from dragoman.services.knowledge.repositories import Repositories
 from dragoman.services.knowledge.store import KnowledgeStore, Record
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 Clock = Callable[[], datetime]
 _RULES_ON_ACTIONS = ("cedar", "approvals")
+_ENDINGS = {Status.DEPRECATED: "knowledge.deprecate", Status.SUPERSEDED: "knowledge.supersede"}
 
 
 def now() -> datetime:
@@ -54,6 +55,7 @@ class Curator:
     ) -> None:
         # Whoever holds the approvals is built on the policies, which are knowledge.
         self.consent: Consent | None = None
+        self.rules: RuleCheck | None = None
         self._store = store
         self._index = index
         self._repositories = repositories
@@ -66,9 +68,12 @@ class Curator:
             ItemRefused: the document is no item, or a constraint cannot be used.
             Immutable: it would change a decision that was taken.
             ItemExists: the id belongs to an item in another place.
+            InvalidInput: a rule on actions of a policy can never match.
         """
         scope = await self._enter(caller)
         item = await self._named(caller, scope, new)
+        if self.rules is not None and item.location.type is ItemType.POLICY:
+            await self.rules.check(caller, item.metadata)
         rows = await self._store.find(scope, item.id)
         _check_proposal(item, rows)
         for item_id in item.supersedes:
@@ -81,9 +86,7 @@ class Curator:
             return _written(item, branch, present["commit"])
         at = self._clock()
         item = replace(item, created_at=present["created_at"] if present else at, updated_at=at)
-        commit = await self._repositories.run(
-            caller.tenant, lambda shop: shop.propose(item, signed(caller, at, new.message))
-        )
+        commit = await self._repositories.write(scope, lambda shop: shop.propose(item, signed(caller, at, new.message)))
         await self._index.refresh(scope)
         return _written(item, branch, commit)
 
@@ -106,8 +109,8 @@ class Curator:
             _check_step(one, Status.SUPERSEDED)
         revision = max((one["version"] + 1 for one in rows if one["branch"] == MAIN), default=1)
         signature = signed(caller, self._clock(), decided.reason)
-        item, commit = await self._repositories.run(
-            caller.tenant, lambda shop: shop.accept(row, signature, revision=revision, ended=ended)
+        item, commit = await self._repositories.write(
+            scope, lambda shop: shop.accept(row, signature, revision=revision, ended=ended)
         )
         await self._index.refresh(scope)
         return _written(item, MAIN, commit)
@@ -118,12 +121,16 @@ class Curator:
         row = _proposal(await self._store.find(scope, decided.id), decided.id)
         _check_step(row, Status.REJECTED)
         signature = signed(caller, self._clock(), decided.reason)
-        item, commit = await self._repositories.run(caller.tenant, lambda shop: shop.reject(row, signature))
+        item, commit = await self._repositories.write(scope, lambda shop: shop.reject(row, signature))
         await self._index.refresh(scope)
         return _written(item, REJECTED + item.id, commit)
 
-    async def deprecate(self, caller: Caller, decided: m.Decide) -> m.Written:
-        """End an item that nothing replaces."""
+    async def deprecate(self, caller: Caller, decided: m.EndItem) -> m.Written:
+        """End an item that nothing replaces.
+
+        Raises:
+            DragomanError: a policy demands an approval of exactly this, and it is not there or no good.
+        """
         return await self._end(caller, decided, Status.DEPRECATED, None)
 
     async def supersede(self, caller: Caller, decided: m.SupersedeItem) -> m.Written:
@@ -131,19 +138,23 @@ class Curator:
 
         Raises:
             WrongStatus: the other one is not accepted.
+            DragomanError: a policy demands an approval of exactly this, and it is not there or no good.
         """
         if decided.by == decided.id:
             raise InvalidInput.of("by", "must be another item")
         return await self._end(caller, decided, Status.SUPERSEDED, decided.by)
 
-    async def _end(self, caller: Caller, decided: m.Decide, status: Status, by: str | None) -> m.Written:
+    async def _end(self, caller: Caller, decided: m.EndItem, status: Status, by: str | None) -> m.Written:
         scope = await self._enter(caller)
         row = await self._in_force(scope, decided.id)
         _check_step(row, status)
         if by is not None and (other := await self._in_force(scope, by))["status"] != Status.ACCEPTED.value:
             raise WrongStatus(by, other["status"], "what replaces another")
+        if self.consent is not None:
+            ending = Ending(_ENDINGS[status], row["id"], row["commit"], by)
+            await self.consent.check_ending(caller, ending, decided.approval_id)
         signature = signed(caller, self._clock(), decided.reason)
-        item, commit = await self._repositories.run(caller.tenant, lambda shop: shop.end(row, status, signature, by=by))
+        item, commit = await self._repositories.write(scope, lambda shop: shop.end(row, status, signature, by=by))
         await self._index.refresh(scope)
         return _written(item, MAIN, commit)
 

@@ -14,6 +14,7 @@ from dragoman.services.knowledge.errors import ItemRefused
 from dragoman.services.knowledge.front_matter import FrontMatter, split
 from dragoman.services.knowledge.items import (
     ID_PATTERN,
+    MOST_BYTES,
     RESERVED,
     Item,
     ItemType,
@@ -24,7 +25,6 @@ from dragoman.services.knowledge.items import (
     summary_of,
 )
 
-MOST_BYTES = 256 * 1024
 _MOST_CONSTRAINTS = 100
 _NAMES = {"supersededBy": "superseded_by", "layerId": "layer_id", "createdAt": "created_at", "updatedAt": "updated_at"}
 _OWN = frozenset(
@@ -56,13 +56,11 @@ def read_item(text: str, path: str, location: Location | None = None) -> Item:
     location = locate(path) or location or _location(fields)
     others = {name: value for name, value in fields.values.items() if name not in _OWN}
     shown = FrontMatter(path, {"metadata": others}).table("metadata")
-    status_word = _STATUS_SECTION.search(content)
-    written = Status(status_word[1].lower()) if status_word and status_word[1].lower() in list(Status) else Status.DRAFT
     return Item(
         id=_id(fields, path),
         location=location,
         title=_title(fields, content, path),
-        status=fields.choice("status", Status, written),
+        status=_status(fields, content),
         content=content,
         path=path,
         summary=fields.text("summary") or summary_of(content),
@@ -77,6 +75,14 @@ def read_item(text: str, path: str, location: Location | None = None) -> Item:
         created_at=fields.moment("created_at"),
         updated_at=fields.moment("updated_at"),
     )
+
+
+def may_be_accepted(text: str, path: str) -> bool:
+    """Check whether a document that is no item may be meant to be in force: it does not clearly say otherwise."""
+    try:
+        return _status(*split(text, path)) is Status.ACCEPTED
+    except ItemRefused:
+        return True
 
 
 def write_item(item: Item) -> str:
@@ -133,6 +139,12 @@ def _id(fields: FrontMatter, path: str) -> str:
     if re.match(ID_PATTERN, item_id) is None or item_id in RESERVED:
         raise fields.refused("id", "must be up to 100 letters, digits, dots, dashes and underscores, and no verb")
     return item_id
+
+
+def _status(fields: FrontMatter, content: str) -> Status:
+    word = _STATUS_SECTION.search(content)
+    written = Status(word[1].lower()) if word and word[1].lower() in list(Status) else Status.DRAFT
+    return fields.choice("status", Status, written)
 
 
 def _title(fields: FrontMatter, content: str, path: str) -> str:

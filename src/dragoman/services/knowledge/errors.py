@@ -1,6 +1,32 @@
 """What can go wrong with knowledge, beyond the general kinds."""
 
+from enum import StrEnum
+from typing import Final
+
 from dragoman.errors import Conflict, DragomanError, FieldError, InvalidInput, Kind
+
+
+class RemoteProblem(StrEnum):
+    """Why a remote could not be fetched from, as callers are told; the log of the server has the details.
+
+    A port that is closed, is silent, or speaks another protocol looks like one behind which TLS or the host key fails:
+    otherwise the answers would tell what runs where in a network that the caller cannot see.
+    """
+
+    UNREACHABLE = "unreachable"
+    UNAUTHORIZED = "unauthorized"
+    NO_REPOSITORY = "not_a_repository"
+    NO_BRANCH = "no_branch"
+    TOO_MUCH = "too_much"
+
+
+_MESSAGES: Final = {
+    RemoteProblem.UNREACHABLE: "it cannot be reached, or it does not prove that it is this host",
+    RemoteProblem.UNAUTHORIZED: "it does not let this server in; set its credentials with knowledge.connect",
+    RemoteProblem.NO_REPOSITORY: "there is no repository that can be read",
+    RemoteProblem.NO_BRANCH: "the repository has no such branch",
+    RemoteProblem.TOO_MUCH: "it has more than one sync may fetch",
+}
 
 
 class RemoteUnavailable(DragomanError):
@@ -11,8 +37,9 @@ class RemoteUnavailable(DragomanError):
 
     kind, code, retryable = Kind.CONFLICT, "REMOTE_UNAVAILABLE", True
 
-    def __init__(self, remote: str, reason: str) -> None:
-        super().__init__(f"cannot fetch from {remote}: {reason}", remote=remote)
+    def __init__(self, remote: str, problem: RemoteProblem) -> None:
+        super().__init__(f"cannot fetch from {remote}: {_MESSAGES[problem]}", remote=remote, reason=problem.value)
+        self.problem = problem
 
 
 class ItemExists(Conflict):

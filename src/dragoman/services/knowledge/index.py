@@ -1,14 +1,14 @@
-"""Keeps the index in PostgreSQL on the heels of the repository.
+"""Keeps the index on the heels of the repository.
 
 Git is the truth. The index compares what the branch has with what it shows, content by content, so that it can be
-interrupted anywhere, and so that a push past this server is picked up with the next question.
+interrupted anywhere, and so that what another server wrote is picked up with the next question.
 """
 
 from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 from dragoman.infra.db import Database, Scope
-from dragoman.services.knowledge.items import MAIN, RepositoryState
+from dragoman.services.knowledge.items import MAIN, PROPOSALS, REJECTED, RepositoryState
 from dragoman.services.knowledge.repositories import Repositories
 from dragoman.services.knowledge.store import KnowledgeStore
 
@@ -26,9 +26,9 @@ class KnowledgeIndex:
         self._seen: dict[UUID, RepositoryState] = {}
 
     async def refresh(self, scope: Scope, progress: Progress | None = None) -> None:
-        """Show what the repository has now; costs one look at its branches when nothing has changed."""
+        """Show what the repository has now; costs one look at the rows of its branches when nothing has changed."""
         tenant = _tenant(scope)
-        state = await self._repositories.run(tenant, lambda shop: shop.state())
+        state = _state(await self._repositories.refs(scope))
         if self._seen.get(tenant) == state:
             return
         if state.head is not None:
@@ -86,6 +86,11 @@ class KnowledgeIndex:
             if shown.get(name) != commit:
                 changed = await self._repositories.run(_tenant(scope), lambda shop, at=commit: shop.proposed(at))
                 await self._put(scope, name, commit, changed, aimed=False)
+
+
+def _state(refs: dict[str, str]) -> RepositoryState:
+    branches = {name: commit for name, commit in refs.items() if name.startswith((PROPOSALS, REJECTED))}
+    return RepositoryState(refs.get(MAIN), branches)
 
 
 def _tenant(scope: Scope) -> UUID:

@@ -14,11 +14,15 @@ from dragoman.services.knowledge.constraints import Constraint, Severity
 
 ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 # They stand where an id would in an address.
-RESERVED = frozenset({"query", "check", "propose", "sync", "status"})
+RESERVED = frozenset({"query", "check", "propose", "sync", "status", "constraints"})
 _MOST_SLUG = 60
+# What one document may have.
+MOST_BYTES = 256 * 1024
 MAIN = "main"
 # A proposal is on a branch of its own below the first, and one that was rejected below the second.
 PROPOSALS, REJECTED = "proposals/", "rejected/"
+# The problem of a document among the policies that cannot be read, and may be meant to be in force.
+UNREADABLE_POLICY = "unreadable_policy"
 # Git allows the first nowhere in a signature, and takes the others off its ends.
 _UNFIT, _OUTER = re.compile(r"[<>\n\r\x00]"), " .,:;\"'\\"
 
@@ -101,6 +105,12 @@ def locate(path: str) -> Location | None:
             return Location(_FOLDER_TYPES[folder], _FOLDER_LAYERS[top], layer_id)
         case _:
             return None
+
+
+def is_policy(path: str) -> bool:
+    """Check whether policies are expected at a path."""
+    location = locate(path)
+    return location is not None and location.type is ItemType.POLICY
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Repositories whose tenants are gone: they leave the disk, whichever server deleted the tenant."""
+"""Directories of repositories: those of deleted tenants leave the disk, those of an earlier release become rows."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,7 +16,7 @@ _EVERY_S: Final = 3_600.0
 
 
 class Leftovers:
-    """Removes them."""
+    """Looks after them in the background."""
 
     def __init__(
         self, repositories: Repositories, deleted_among: Callable[[Sequence[UUID]], Awaitable[set[UUID]]]
@@ -35,8 +35,10 @@ class Leftovers:
         return Job(name="knowledge_leftovers", work=self.sweep, every_s=_EVERY_S, wake=self._woken)
 
     async def sweep(self) -> None:
-        """Remove the repository of every tenant that was deleted."""
-        there = await asyncio.to_thread(self._repositories.list)
-        for tenant in await self._deleted_among(there) if there else ():
-            await asyncio.to_thread(self._repositories.remove, tenant)
+        """Remove the directory of every tenant that was deleted, and take the others over into the rows."""
+        there = await self._repositories.list()
+        deleted = await self._deleted_among(there) if there else set[UUID]()
+        for tenant in deleted:
+            await self._repositories.remove(tenant)
             _LOG.info("knowledge.repository_removed", tenant_id=str(tenant))
+        await self._repositories.take_over(tenant for tenant in there if tenant not in deleted)

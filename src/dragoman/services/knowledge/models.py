@@ -1,10 +1,11 @@
 """What is asked of knowledge, and what it answers."""
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field, SecretStr, StringConstraints, field_validator
 
 from dragoman.operations import Input, Output
 from dragoman.services.knowledge.constraints import Constraint, Severity
@@ -129,6 +130,41 @@ class BrokenConstraint(Output):
     severity: Severity
     message: str
     location: CodeLocation
+
+
+class ConstraintInForce(Output):
+    """A demand of an accepted item."""
+
+    item_id: str
+    item_title: str
+    item_type: ItemType
+    layer: Layer
+    severity: Severity
+    constraint: str
+    message: str | None
+    applies_to: list[str]
+
+
+class ConstraintsInForce(Output):
+    """The constraints, blocking ones first; `total_count` is how many there are, of which these are the first."""
+
+    constraints: list[ConstraintInForce] = Field(
+        examples=[
+            [
+                {
+                    "item_id": "adr-use-postgresql",
+                    "item_title": "Use PostgreSQL",
+                    "item_type": "adr",
+                    "layer": "company",
+                    "severity": "block",
+                    "constraint": "must_not_use import sqlite3",
+                    "message": "Use the pool of infra/db.",
+                    "applies_to": ["src/**"],
+                }
+            ]
+        ]
+    )
+    total_count: int
 
 
 class CheckSummary(Output):
@@ -311,14 +347,88 @@ class AcceptItem(Decide):
     approval_id: UUID | None = Field(None, description="An approval of exactly what is proposed, where one is needed.")
 
 
-class SupersedeItem(Decide):
+class EndItem(Decide):
+    """An accepted item to end."""
+
+    approval_id: UUID | None = Field(None, description="An approval of ending exactly this item, where one is needed.")
+
+
+class SupersedeItem(EndItem):
     """An accepted item that another one replaces."""
 
     by: ItemId = Field(description="The item that takes its place; it must be accepted.")
 
 
+class ListConstraints(Input):
+    """Which constraints in force to list."""
+
+    min_severity: Severity = Field(Severity.INFO, description="List nothing below this.")
+    limit: int = Field(200, ge=1, le=1_000, description="How many at most.")
+
+
 class ShowStatus(Input):
     """Nothing: a tenant has one repository."""
+
+
+class ConnectionKind(StrEnum):
+    """How a remote lets this server in."""
+
+    TOKEN = "token"  # noqa: S105 - the name of a kind
+    SSH_KEY = "ssh_key"
+
+
+class ConnectRemote(Input):
+    """Credentials for exactly this remote: a token for https://, a private key and the keys of the host for SSH."""
+
+    remote: str = Field(
+        min_length=1,
+        max_length=2_000,
+        description="https://..., ssh://... or git@host:path, as knowledge.sync gets it.",
+    )
+    username: str | None = Field(
+        None,
+        pattern=r"^[!-9;-~]{1,200}$",
+        description="Sent with the token; `git` when unset. The user of SSH is part of the remote.",
+    )
+    token: Annotated[SecretStr, Field(min_length=1, max_length=4_000)] | None = Field(
+        None, description="A token or password for https://. Stored encrypted, and never shown again."
+    )
+    private_key: Annotated[SecretStr, Field(min_length=1, max_length=20_000)] | None = Field(
+        None, description="A private key of SSH without a passphrase. Stored encrypted, and never shown again."
+    )
+    host_keys: list[Annotated[str, Field(min_length=1, max_length=4_000)]] = Field(
+        default=[], max_length=10, description="The public keys of the SSH host, as `ssh-keyscan` prints them."
+    )
+
+    @field_validator("token")
+    @classmethod
+    def _plain(cls, token: SecretStr | None) -> SecretStr | None:
+        if token is not None and not (token.get_secret_value().isascii() and token.get_secret_value().isprintable()):
+            raise ValueError("must be printable ASCII")
+        return token
+
+
+class RemoteConnection(Output):
+    """A remote that has credentials here. `public_key` is to be allowed at the host; secrets are never shown."""
+
+    id: UUID
+    remote: str
+    kind: ConnectionKind
+    username: str | None
+    public_key: str | None
+    host_key_fingerprints: list[str]
+    updated_by: str
+    updated_at: datetime | None
+
+
+class ListConnections(Input):
+    """All of them."""
+
+
+class ConnectionRef(Input):
+    """Credentials of a remote, by their id."""
+
+    connection_id: UUID
 
 
 class SyncKnowledge(Input):
@@ -332,4 +442,7 @@ class SyncKnowledge(Input):
     )
     on_conflict: Literal["stop", "ours", "theirs"] = Field(
         "stop", description="When both sides changed a file: change nothing, or take a side in that file."
+    )
+    approval_id: UUID | None = Field(
+        None, description="An approval of exactly this merge, where it ends a policy and one is needed."
     )

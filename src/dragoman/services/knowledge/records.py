@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dragoman.services.knowledge.documents import layer_complaint, read_item
+from dragoman.services.knowledge.documents import layer_complaint, may_be_accepted, read_item
 from dragoman.services.knowledge.errors import ItemRefused
-from dragoman.services.knowledge.items import Item, ItemType, Status
+from dragoman.services.knowledge.items import UNREADABLE_POLICY, Item, ItemType, Status, is_policy
 from dragoman.services.knowledge.repository import Repository
 
 Record = dict[str, Any]
@@ -32,13 +32,17 @@ def records_of(
     problems: list[Record] = []
     at = repository.committed_at(commit).isoformat()
     for path, blob in batch.items():
-        text = repository.text(blob)
+        text: str | None = None
         try:
+            text = repository.text(blob, path)
             item = read_item(text, path)
         except ItemRefused as refused:
             complaint = refused.details["errors"][0]
             found = _Problem("malformed", f"{complaint['field']}: {complaint['message']}", refused.details["line"])
             problems.append(found.record(path, blob))
+            if is_policy(path) and (text is None or may_be_accepted(text, path)):
+                told = "until it can be read, checks fail and every action is forbidden"
+                problems.append(_Problem(UNREADABLE_POLICY, told, found.line).record(path, blob))
             continue
         earlier = before.get(path)
         created = earlier["created_at"].isoformat() if earlier and earlier["id"] == item.id else at

@@ -1,9 +1,9 @@
 """Asking knowledge: show, check, and how it came to be so."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dragoman.blocking import Threads
 from dragoman.context import Caller
 from dragoman.errors import ExtraMissing, InvalidInput, NotFound
 from dragoman.infra.db import Scope, scope_of
@@ -20,7 +20,7 @@ from dragoman.services.knowledge.constraints import (
     Violation,
 )
 from dragoman.services.knowledge.index import KnowledgeIndex
-from dragoman.services.knowledge.items import MAIN, PROPOSALS
+from dragoman.services.knowledge.items import MAIN, PROPOSALS, UNREADABLE_POLICY, ItemType, Layer
 from dragoman.services.knowledge.repositories import EXTRA, Repositories
 from dragoman.services.knowledge.store import KnowledgeStore, Record
 
@@ -39,6 +39,7 @@ class KnowledgeService:
         self._store = store
         self._index = index
         self._repositories = repositories
+        self._threads = Threads("constraints", 4, share=2)
 
     async def show(self, caller: Caller, wanted: m.ShowItem) -> m.KnowledgeItem:
         """The item as it is in force; one that never was, as it is proposed.
@@ -94,7 +95,7 @@ class KnowledgeService:
         await self._index.refresh(scope)
         row = await self._store.find_repository(scope) or {}
         return m.RepositoryStatus(
-            head=await self._repositories.run(caller.tenant, lambda shop: shop.repository.find_head()),
+            head=(await self._repositories.refs(scope)).get(MAIN),
             indexed=row.get("indexed"),
             remote=row.get("remote"),
             remote_branch=row.get("branch"),
@@ -105,6 +106,8 @@ class KnowledgeService:
 
     async def check(self, caller: Caller, given: m.CheckKnowledge) -> m.CheckResult:
         """Hold files and dependencies against what is accepted, or against the items that are named.
+
+        A policy that cannot be read might forbid anything: without named items it is a violation.
 
         Raises:
             NotFound: an item that was named is not there.
@@ -119,9 +122,10 @@ class KnowledgeService:
             files=[SourceFile(file.path, file.content) for file in given.files],
             dependencies=[Dependency(**one.model_dump()) for one in given.dependencies],
         )
-        report = await asyncio.to_thread(_checked, rules, subject)
+        report = await self._threads.run(caller.tenant, _checked, rules, subject)
         violations = [*report.violations, *([] if given.partial else report.unmet)]
-        shown = _shown(violations, given.min_severity)
+        unreadable = await self._store.problems_of_kind(scope, UNREADABLE_POLICY) if given.item_ids is None else []
+        shown = [*_shown(violations, given.min_severity), *map(_unreadable, unreadable)]
         count = {severity: sum(one.severity is severity for one in shown) for severity in Severity}
         return m.CheckResult(
             passed=not count[Severity.BLOCK],
@@ -137,6 +141,20 @@ class KnowledgeService:
                 unused=len(rules) - len(report.applied),
             ),
         )
+
+    async def constraints(self, caller: Caller, wanted: m.ListConstraints) -> m.ConstraintsInForce:
+        """List what a check without named items demands, the severest first.
+
+        A policy that cannot be read is among them: every check fails until it can be.
+        """
+        scope = scope_of(caller)
+        await self._index.refresh(scope)
+        listed = [_unreadable_demand(row) for row in await self._store.problems_of_kind(scope, UNREADABLE_POLICY)]
+        for row in await self._store.rules(scope, None):
+            listed += [_demand(row, rule) for rule in rules_of(row)]
+        asked = [one for one in listed if RANK[one.severity] >= RANK[wanted.min_severity]]
+        asked.sort(key=lambda one: (-RANK[one.severity], one.item_id))
+        return m.ConstraintsInForce(constraints=asked[: wanted.limit], total_count=len(asked))
 
     async def find(self, scope: Scope, item_id: str) -> list[Record]:
         """An item as each branch has it, the one in force first.
@@ -171,6 +189,44 @@ def shown_problem(row: Record) -> m.KnowledgeProblem:
     """A problem as it is told."""
     return m.KnowledgeProblem(
         kind=row["kind"], file=row["path"], line=row["line"], item_id=row["item_id"], message=row["message"]
+    )
+
+
+def _unreadable(row: Record) -> m.BrokenConstraint:
+    demand = _unreadable_demand(row)
+    return m.BrokenConstraint(
+        item_id=demand.item_id,
+        item_title=demand.item_title,
+        constraint=demand.constraint,
+        severity=demand.severity,
+        message=demand.message or "",
+        location=m.CodeLocation(file=row["path"], line=row["line"]),
+    )
+
+
+def _unreadable_demand(row: Record) -> m.ConstraintInForce:
+    return m.ConstraintInForce(
+        item_id=row["path"],
+        item_title=row["path"],
+        item_type=ItemType.POLICY,
+        layer=Layer.COMPANY,
+        severity=Severity.BLOCK,
+        constraint="readable document",
+        message=f"the policy cannot be read: {row['message']}",
+        applies_to=[],
+    )
+
+
+def _demand(row: Record, rule: Rule) -> m.ConstraintInForce:
+    return m.ConstraintInForce(
+        item_id=rule.item_id,
+        item_title=rule.item_title,
+        item_type=row["type"],
+        layer=row["layer"],
+        severity=rule.effective_severity,
+        constraint=rule.constraint.wording,
+        message=rule.constraint.message,
+        applies_to=list(rule.constraint.applies_to),
     )
 
 

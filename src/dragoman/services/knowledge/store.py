@@ -94,12 +94,14 @@ WHERE i.tenant_id = $1 AND i.branch = 'main'
 GROUP BY i.path, i.blob, i.id ON CONFLICT DO NOTHING"""
 PROBLEMS: LiteralString = """
 SELECT path, kind, line, item_id, message FROM knowledge_problems WHERE tenant_id = $1 ORDER BY path, kind LIMIT $2"""
+PROBLEMS_OF_KIND: LiteralString = """
+SELECT path, line, message FROM knowledge_problems WHERE tenant_id = $1 AND kind = $2 ORDER BY path"""
 
 FIND: LiteralString = f"""
 SELECT {_WHOLE} FROM knowledge_items WHERE tenant_id = $1 AND id = $2 AND NOT shadowed
 ORDER BY branch <> 'main', branch LIKE 'rejected/%', branch"""
 RULES: LiteralString = """
-SELECT DISTINCT ON (id) id, title, severity, constraints FROM knowledge_items
+SELECT DISTINCT ON (id) id, title, type, layer, severity, constraints FROM knowledge_items
 WHERE tenant_id = $1 AND NOT shadowed AND ($2::text[] IS NULL AND status = 'accepted' AND branch = 'main'
       OR id = ANY($2::text[]))
 ORDER BY id, branch <> 'main', branch LIKE 'rejected/%'"""
@@ -217,6 +219,10 @@ class KnowledgeStore:
     async def problems(self, scope: Scope, limit: int) -> list[Record]:
         """What is wrong with which file."""
         return [dict(row) for row in await self._db.fetch(scope, PROBLEMS, scope.tenant, limit)]
+
+    async def problems_of_kind(self, scope: Scope, kind: str) -> list[Record]:
+        """All files with this problem."""
+        return [dict(row) for row in await self._db.fetch(scope, PROBLEMS_OF_KIND, scope.tenant, kind)]
 
     async def find(self, scope: Scope, item_id: str) -> list[Record]:
         """An item as each branch has it: the main branch first, then its proposal, then what was rejected."""

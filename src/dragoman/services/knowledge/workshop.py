@@ -1,10 +1,11 @@
 """What is done with a repository in a thread: documents read, written, merged. The libraries come with this module."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
 from typing import Any
+
+from pygit2 import GitError
 
 from dragoman.services.knowledge.documents import read_item, write_item
 from dragoman.services.knowledge.errors import ItemRefused, ProposalOvertaken
@@ -13,29 +14,48 @@ from dragoman.services.knowledge.items import (
     PROPOSALS,
     REJECTED,
     Item,
-    RepositoryState,
     Signed,
     Status,
     locate,
     path_of,
 )
+from dragoman.services.knowledge.packs import install, packed
 from dragoman.services.knowledge.records import records_of
-from dragoman.services.knowledge.remotes import Merge, fetch, merge
+from dragoman.services.knowledge.remotes import Merge, merge
 from dragoman.services.knowledge.repository import Repository
+from dragoman.services.knowledge.store_git import Pack, Snapshot
 
 Record = dict[str, Any]
+# What work with a repository raises when the directory cannot be used, or lacks what there should be.
+DAMAGE = (OSError, LookupError, GitError)
 
 
 class Workshop:
     """One use of one repository, in one thread."""
 
-    def __init__(self, path: Path) -> None:
-        self.repository = Repository.open(path)
+    def __init__(self, path: Path, snapshot: Snapshot) -> None:
+        self.repository = Repository.open(path, snapshot.refs)
+        install(path, snapshot.packs)
+        self.check_readable()
 
-    def state(self) -> RepositoryState:
-        """Where the branches are."""
-        branches = {**self.repository.branches(PROPOSALS), **self.repository.branches(REJECTED)}
-        return RepositoryState(self.repository.find_head(), branches)
+    def check_readable(self) -> None:
+        """Hold what is here against the branches.
+
+        Raises:
+            KeyError: a commit that a branch is at is not here.
+        """
+        self.repository.check_complete()
+
+    def packed(self, snapshot: Snapshot) -> tuple[Pack | None, list[str]]:
+        """What was written since the snapshot, as a pack for the rows, and the packs that it takes in."""
+        tips = [new for _, new in self.repository.moves.values() if new is not None]
+        return packed(self.repository.git, tips, snapshot.refs.values(), snapshot.packs)
+
+    def adopted(self) -> tuple[Pack | None, list[str]]:
+        """Take over the branches that the directory itself has."""
+        for branch, commit in self.repository.stored_refs().items():
+            self.repository.move(branch, commit, expected=None)
+        return self.packed(Snapshot({}, ()))
 
     def items(self, commit: str) -> dict[str, str]:
         """The documents at a commit that stand where items do, with the ids of their contents."""
@@ -118,12 +138,6 @@ class Workshop:
         item = self._item(str(head), row["path"]).at(status, updated_at=signed.at, superseded_by=by)
         verb = {Status.DEPRECATED: "Deprecate", Status.SUPERSEDED: "Supersede"}[status]
         return item, self._commit(MAIN, [item], signed, verb, on=head, expected=head)
-
-    def fetch(
-        self, remote: str, branch: str, *, most_bytes: int, stopped: Event, tell: Callable[[int, int], None]
-    ) -> str:
-        """Bring a remote's branch here; see `remotes.fetch`."""
-        return fetch(self.repository, remote, branch, most_bytes=most_bytes, stopped=stopped, tell=tell)
 
     def merge(self, theirs: str, signed: Signed, *, remote: str, on_conflict: str) -> Merge:
         """Merge what was fetched; see `remotes.merge`."""

@@ -2,6 +2,7 @@
 
 from dragoman.operations import Effect, Operation, Page
 from dragoman.services.memory import models as m
+from dragoman.services.memory import session_context as s
 
 READ, WRITE = "read:memory", "write:memory"
 _ID = "01890a5d-ac96-774b-bcce-b302099a8057"
@@ -22,6 +23,12 @@ SEARCH = Operation(
 )  # fmt: skip
 GET = Operation("memory.get", "Show a memory", m.MemoryRef, m.Memory, READ, example={"memory_id": _ID})
 LIST = Operation("memory.list", "List memories", m.ListMemories, Page[m.Memory], READ)
+SHOW_CONTEXT = Operation(
+    "memory.context", "Show what matters when a conversation begins", s.ShowContext, s.SessionContext, READ,
+    description="Memories that fit what it is about, and the constraints in force, within a budget of characters. Call "
+    "it first, with the ids of the project, team or session that the work belongs to.",
+    example={"about": "the demo on Friday", "ids": {"project_id": "apollo"}},
+)  # fmt: skip
 HISTORY = Operation(
     "memory.history", "Show every version of a memory", m.MemoryRef, m.MemoryHistory, READ, example={"memory_id": _ID}
 )

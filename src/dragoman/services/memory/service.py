@@ -44,6 +44,10 @@ def content_sha(content: str) -> str:
     return hashlib.sha256(_BLANKS.sub(" ", content.strip()).casefold().encode()).hexdigest()
 
 
+# A row of the table, as `_row` makes it.
+PlannedMemory = dict[str, Any]
+
+
 class MemoryService:
     """Keeps memories: corrects by adding a version, forgets by removing all of them."""
 
@@ -65,14 +69,37 @@ class MemoryService:
         self._has_vectors = has_vectors
 
     async def add(self, caller: Caller, new: AddMemory) -> AddedMemory:
-        """Remember it; what the layer has already is merged into what is there.
+        """Remember one; raises what `plan` raises."""
+        (added,) = await self.add_planned(caller, [self.plan(caller, new)])
+        return added
+
+    def plan(self, caller: Caller, new: AddMemory) -> PlannedMemory:
+        """Return what is to be remembered, where and from whom; `add_planned` writes it.
 
         Raises:
             InvalidInput: the layer lacks its id.
             NotYourMemories: the layer is another user's.
         """
-        (memory_id, fresh), *_ = await self.keep(caller, [new])
-        return AddedMemory(memory_id=memory_id, deduplicated=not fresh)
+        return self._row(caller, new)
+
+    async def add_planned(self, caller: Caller, planned: Sequence[PlannedMemory]) -> Sequence[AddedMemory]:
+        """Remember memories of several callers of a tenant; what a layer has already is merged into what is there."""
+        added: list[AddedMemory | None] = [None] * len(planned)
+        left = list(enumerate(planned))
+        while left:
+            # A statement changes a memory only once: the same words again are merged by the next statement.
+            now = dict[tuple[str, str], tuple[int, PlannedMemory]]()
+            later = list[tuple[int, PlannedMemory]]()
+            for place, row in left:
+                if now.setdefault((row["scope"], row["sha"]), (place, row))[0] != place:
+                    later.append((place, row))
+            ids = await self._store.add(scope_of(caller), [row for _, row in now.values()])
+            for key, (place, _) in now.items():
+                memory_id, fresh = ids[key]
+                added[place] = AddedMemory(memory_id=memory_id, deduplicated=not fresh)
+            left = later
+        await self._db.after_commit(self._after)
+        return [memory for memory in added if memory is not None]
 
     async def add_many(self, caller: Caller, new: AddMemories) -> AddedMemories:
         """Remember all of them or none."""

@@ -35,7 +35,7 @@ WITH given AS (
            coalesce(turn, CASE WHEN layer = 'session' THEN row_number() OVER (PARTITION BY scope ORDER BY id) + (
                SELECT coalesce(max(m.turn), 0) FROM memories m WHERE m.tenant_id = $1 AND m.scope = given.scope) END),
            source, coalesce(valid_from, now()), expires_at
-    FROM given
+    FROM given ORDER BY scope, sha  -- the order of locks, in every process
     ON CONFLICT (tenant_id, scope, content_sha) WHERE valid_to IS NULL DO UPDATE
     SET tags = ARRAY(SELECT DISTINCT unnest(memories.tags || excluded.tags) ORDER BY 1),
         words = memories.words || excluded.words,

@@ -7,7 +7,7 @@ been told, and moves the cursor after each answer. A process that dies leaves it
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -18,15 +18,17 @@ import orjson
 import structlog
 
 from dragoman.backoff import jittered, read_retry_after
-from dragoman.errors import DragomanError
+from dragoman.context import Caller
+from dragoman.errors import DragomanError, Unauthenticated, UpstreamUnavailable
 from dragoman.infra.auth.vault import Vault
 from dragoman.infra.jobs import Job
-from dragoman.infra.outbound import OutboundRefused
+from dragoman.infra.outbound import OutboundRefused, TenantClients
 from dragoman.infra.telemetry import PushMetrics
 from dragoman.services.push.envelope import Envelope, webhook_id
 from dragoman.services.push.models import Delivery
 from dragoman.services.push.ports import Log, Shape
 from dragoman.services.push.store import DeliveryStore
+from dragoman.services.tasks.identity import read_caller
 from dragoman.services.tasks.models import LoggedEvent, Task
 
 _LOG = structlog.get_logger(__name__)
@@ -52,8 +54,9 @@ class Patience:
 class _Failed(Exception):
     """An attempt that did not succeed; `final` when another would not either."""
 
-    def __init__(self, reason: str, *, final: bool = False, wait_s: float | None = None) -> None:
+    def __init__(self, reason: str, *, final: bool = False, wait_s: float | None = None, counts: bool = True) -> None:
         super().__init__(reason)
+        self.counts = counts
         self.reason = reason
         self.final = final
         self.wait_s = wait_s
@@ -66,8 +69,9 @@ class Deliverer:
         self,
         store: DeliveryStore,
         log: Log,
-        client: httpx.AsyncClient,
+        clients: TenantClients,
         *,
+        check_caller: Callable[[Caller], Awaitable[None]],
         vault: Vault,
         shapes: Mapping[str, Shape],
         metrics: PushMetrics,
@@ -75,7 +79,8 @@ class Deliverer:
     ) -> None:
         self._store = store
         self._log = log
-        self._client = client
+        self._clients = clients
+        self._check_caller = check_caller
         self._vault = vault
         self._shapes = shapes
         self._metrics = metrics
@@ -102,7 +107,7 @@ class Deliverer:
         for delivery in self._running:
             delivery.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
-        await self._client.aclose()
+        await self._clients.aclose()
         await self._store.release()
 
     async def _round(self) -> None:
@@ -148,6 +153,7 @@ class Deliverer:
     async def _tell(self, delivery: Delivery) -> None:
         told = 0
         try:
+            await self._check(delivery)
             envelope = self._envelope(delivery)
             seq = delivery.delivered_seq
             while happenings := await self._log.events(delivery.tenant_id, delivery.task_id, seq, _BATCH):
@@ -168,7 +174,21 @@ class Deliverer:
                     return
             await self._store.rest(delivery, again=False)
         except _Failed as failure:
-            await self._failed(delivery, failure, attempts=1 if told else delivery.attempts + 1)
+            before = 0 if told else delivery.attempts
+            await self._failed(delivery, failure, attempts=before + 1 if failure.counts else before)
+
+    async def _check(self, delivery: Delivery) -> None:
+        """Refuse to tell anything for a caller who is no longer let in.
+
+        Raises:
+            _Failed: it is not.
+        """
+        if delivery.caller is None:
+            return
+        try:
+            await self._check_caller(read_caller(delivery.tenant_id, delivery.caller))
+        except Unauthenticated:
+            raise _Failed("the credentials that asked for it are no longer valid", final=True) from None
 
     async def _post(self, delivery: Delivery, envelope: Envelope, seq: int, body: bytes) -> None:
         """One attempt.
@@ -178,15 +198,16 @@ class Deliverer:
         """
         headers = envelope.headers(webhook_id=webhook_id(delivery.task_id, seq), at_s=int(time.time()), body=body)
         try:
-            async with (
-                asyncio.timeout(self._patience.timeout_s),
-                # The answer's body is nobody's business here, and is not read.
-                self._client.stream("POST", delivery.url, content=body, headers=headers) as response,
-            ):
+            # The answer's body is nobody's business here, and is not read.
+            client = self._clients.of(delivery.tenant_id)
+            async with client.stream("POST", delivery.url, content=body, headers=headers) as response:
                 status, retry_after = response.status_code, response.headers.get("retry-after")
         except OutboundRefused as error:
             raise _Failed(error.message, final=True) from error
-        except (httpx.HTTPError, TimeoutError) as error:
+        except UpstreamUnavailable as error:
+            # Nothing was sent: it is no attempt.
+            raise _Failed("the receiver has failed too often", wait_s=error.retry_after_s, counts=False) from error
+        except httpx.HTTPError as error:
             raise _Failed(type(error).__name__) from error
         if 200 <= status < 300:
             self._metrics.delivered()
@@ -201,7 +222,7 @@ class Deliverer:
             "reason": failure.reason,
             "attempts": attempts,
         }
-        if failure.final or attempts >= self._patience.max_attempts:
+        if failure.final or (failure.counts and attempts >= self._patience.max_attempts):
             self._metrics.gave_up()
             _LOG.warning("push.given_up", **known)
             await self._store.fail(delivery, failure.reason)

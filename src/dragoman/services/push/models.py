@@ -1,8 +1,12 @@
 """A push configuration, as it is given, as it is shown, and as it is delivered to."""
 
+import hashlib
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 from uuid import UUID
+
+from dragoman.services.audit.rows import Columns, hashed, stated
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,16 @@ class PushConfig:
     url: str
     scheme: str | None
 
+    @property
+    def row(self) -> str:
+        """Its row, as the audit trail calls it."""
+        return f"push_configs/{self.task_id}/{self.id}"
+
+    def promises(self, *, version: str, caller: dict[str, Any]) -> Columns:
+        """Return what its row promises; of the address the hash, since it may be a secret of its receiver."""
+        url = hashlib.sha256(self.url.encode()).hexdigest()
+        return {"version": version, "url": url, "scheme": stated(self.scheme), "caller": hashed(caller)}
+
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
@@ -41,6 +55,8 @@ class Delivery:
     delivered_seq: int
     attempts: int
     created_at: datetime
+    # Who asked for it; unknown for those that are older than this column.
+    caller: dict[str, Any] | None
 
     @property
     def place(self) -> str:

@@ -1,12 +1,14 @@
 """What a door may ask of push notifications, and what their deliverer asks of others."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 from uuid import UUID
 
 from dragoman.context import Caller
+from dragoman.services.audit.trail import Entry
 from dragoman.services.push.models import NewPushConfig, PushConfig
-from dragoman.services.tasks.models import LoggedEvent, Task
+from dragoman.services.tasks.models import Json, LoggedEvent, Task
 
 # What a version of the protocol sends for what happened: each body with the number of the event that it covers.
 Shape = Callable[[Task, Sequence[LoggedEvent]], list[tuple[int, bytes]]]
@@ -23,7 +25,9 @@ class Pushes(Protocol):
         """Refuse an address early."""
         ...
 
-    async def attach(self, task: Task, new: NewPushConfig, *, after: int, keep: bool = False) -> PushConfig:
+    async def attach(
+        self, caller: Caller, task: Task, new: NewPushConfig, *, after: int, keep: bool = False
+    ) -> PushConfig:
         """Add a configuration to a task at hand."""
         ...
 
@@ -37,6 +41,14 @@ class Pushes(Protocol):
 
     async def delete(self, caller: Caller, ref: str, config_id: str) -> None:
         """Remove one."""
+        ...
+
+
+class Records(Protocol):
+    """The audit trail."""
+
+    def recorded(self, caller: Caller, entry: Entry) -> AbstractAsyncContextManager[None]:
+        """Commit what is written meanwhile, with its record, or neither."""
         ...
 
 
@@ -56,7 +68,15 @@ class PushConfigs(Protocol):
     """Stores the configurations of all tenants."""
 
     async def put(
-        self, tenant: UUID, config: PushConfig, *, version: str, secret: bytes | None, after: int, most: int
+        self,
+        tenant: UUID,
+        config: PushConfig,
+        *,
+        caller: Json,
+        version: str,
+        secret: bytes | None,
+        after: int,
+        most: int,
     ) -> bool:
         """Add a configuration, or replace the one of the same id; False when the task has `most` others.
 

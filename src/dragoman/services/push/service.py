@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Final
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import orjson
@@ -9,9 +10,15 @@ import orjson
 from dragoman.context import Caller
 from dragoman.infra.auth.vault import Vault
 from dragoman.infra.outbound import Guard
+from dragoman.operations import Passage
+from dragoman.services.audit.models import Detail, Outcome
+from dragoman.services.audit.rows import Columns
+from dragoman.services.audit.trail import Entry
 from dragoman.services.push.errors import PushConfigNotFound, TooManyPushConfigs
 from dragoman.services.push.models import NewPushConfig, PushConfig, place_of
-from dragoman.services.push.ports import PushConfigs
+from dragoman.services.push.operations import CREATE_PUSH, DELETE_PUSH
+from dragoman.services.push.ports import PushConfigs, Records
+from dragoman.services.tasks.identity import caller_json
 from dragoman.services.tasks.models import Task
 from dragoman.services.tasks.ports import Tasks
 
@@ -28,6 +35,7 @@ class PushService:
         *,
         guard: Guard,
         vault: Vault,
+        records: Records,
         watch: Callable[[UUID], None],
         new_id: Callable[[], UUID],
     ) -> None:
@@ -35,6 +43,7 @@ class PushService:
         self._tasks = tasks
         self._guard = guard
         self._vault = vault
+        self._records = records
         self._watch = watch
         self._new_id = new_id
 
@@ -50,7 +59,7 @@ class PushService:
         """
         task = await self._tasks.get(caller, ref)
         await self.check(new)
-        return await self.attach(task, new, after=task.seq - 1 if task.resting else task.seq)
+        return await self.attach(caller, task, new, after=task.seq - 1 if task.resting else task.seq)
 
     async def check(self, new: NewPushConfig) -> None:
         """Refuse an address before anything is done for it.
@@ -60,7 +69,9 @@ class PushService:
         """
         await self._guard.check(new.url)
 
-    async def attach(self, task: Task, new: NewPushConfig, *, after: int, keep: bool = False) -> PushConfig:
+    async def attach(
+        self, caller: Caller, task: Task, new: NewPushConfig, *, after: int, keep: bool = False
+    ) -> PushConfig:
         """The same for a task at hand, which need not be stored yet: what happens after this event is delivered.
 
         With `keep`, a configuration of the same id stays as it is, with what it has been told.
@@ -71,14 +82,22 @@ class PushService:
         if keep and new.id and (known := await self._store.find(task.tenant_id, task.id, new.id)) is not None:
             return known
         config = PushConfig(task.id, new.id or str(self._new_id()), new.url, new.scheme)
+        promises = config.promises(version=new.version, caller=caller_json(caller))
         secret = None
         if new.token or new.credentials:
             plain = orjson.dumps({"token": new.token, "credentials": new.credentials})
             secret = self._vault.seal(plain, place=place_of(task.tenant_id, task.id, config.id))
-        if not await self._store.put(
-            task.tenant_id, config, version=new.version, secret=secret, after=after, most=MOST_CONFIGS
-        ):
-            raise TooManyPushConfigs(limit=MOST_CONFIGS)
+        async with self._records.recorded(caller, _entry(CREATE_PUSH, config, promises)):
+            if not await self._store.put(
+                task.tenant_id,
+                config,
+                caller=caller_json(caller),
+                version=new.version,
+                secret=secret,
+                after=after,
+                most=MOST_CONFIGS,
+            ):
+                raise TooManyPushConfigs(limit=MOST_CONFIGS)
         self._watch(task.id)
         return config
 
@@ -111,4 +130,14 @@ class PushService:
             TaskNotFound: there is no such task, or it is another tenant's.
         """
         task = await self._tasks.get(caller, ref)
-        await self._store.remove(caller.tenant, task.id, config_id)
+        config = await self._store.find(caller.tenant, task.id, config_id)
+        if config is not None:
+            async with self._records.recorded(caller, _entry(DELETE_PUSH, config, None)):
+                await self._store.remove(caller.tenant, task.id, config_id)
+
+
+def _entry(passage: Passage, config: PushConfig, promises: Columns | None) -> Entry:
+    # Only the host: the rest of an address may be a secret of its receiver.
+    details: dict[str, Detail] = {"config": config.id, "host": urlsplit(config.url).hostname or ""}
+    rows = {config.row: promises}
+    return Entry(passage.name, Outcome.DONE, resource=str(config.task_id), details=details, rows=rows)

@@ -5,17 +5,24 @@ from datetime import timedelta
 from typing import LiteralString
 from uuid import UUID
 
+from dragoman.context import ourselves
 from dragoman.infra.db import Database, Scope
+from dragoman.services.audit.models import Outcome
+from dragoman.services.audit.rows import RowGroup, RowTable
+from dragoman.services.audit.trail import AuditTrail, Entry
 from dragoman.services.push.models import Delivery, PushConfig
+from dragoman.services.tasks.models import Json
 
+# The configurations of a task are counted by one transaction at a time: each sees what those before it have put.
+LOCK: LiteralString = "SELECT pg_advisory_xact_lock(hashtextextended('push:' || $1::uuid::text || $2::uuid::text, 0))"
 # One that exists already is replaced; what was delivered stays so, and one that had failed is tried again.
 PUT: LiteralString = """
-INSERT INTO push_configs AS p (tenant_id, task_id, id, version, url, scheme, secret, delivered_seq)
-SELECT $1, $2, $3, $4, $5, $6, $7, $8
+INSERT INTO push_configs AS p (tenant_id, task_id, id, version, url, scheme, secret, delivered_seq, caller)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $10
 WHERE (SELECT count(*) FROM push_configs WHERE tenant_id = $1 AND task_id = $2 AND id <> $3) < $9
 ON CONFLICT (tenant_id, task_id, id) DO UPDATE
-SET version = excluded.version, url = excluded.url, scheme = excluded.scheme, secret = excluded.secret, state = 'open',
-    reason = NULL, attempts = 0, due_at = now(), worker = NULL"""
+SET version = excluded.version, url = excluded.url, scheme = excluded.scheme, secret = excluded.secret,
+    caller = excluded.caller, state = 'open', reason = NULL, attempts = 0, due_at = now(), worker = NULL"""
 FIND: LiteralString = """
 SELECT task_id, id, url, scheme FROM push_configs WHERE tenant_id = $1 AND task_id = $2 AND id = $3"""
 LIST: LiteralString = """
@@ -44,7 +51,7 @@ UPDATE push_configs p SET
     worker = CASE WHEN due.news THEN $1::uuid END
 FROM due WHERE p.tenant_id = due.tenant_id AND p.task_id = due.task_id AND p.id = due.id
 RETURNING p.tenant_id, p.task_id, p.id, p.version, p.url, p.scheme, p.secret, p.delivered_seq, p.attempts, p.created_at,
-          due.news"""
+          p.caller, due.news"""
 ADVANCE: LiteralString = f"""
 UPDATE push_configs p SET delivered_seq = $5, attempts = 0, due_at = now() + $6::interval
 WHERE tenant_id = $1 AND task_id = $2 AND id = $3 AND worker = $4 AND {_ACTIVE}"""
@@ -59,14 +66,30 @@ WHERE tenant_id = $1 AND task_id = $2 AND id = $3 AND worker = $4"""
 RETRY: LiteralString = """
 UPDATE push_configs SET worker = NULL, attempts = $5, due_at = now() + $6::interval, reason = $7
 WHERE tenant_id = $1 AND task_id = $2 AND id = $3 AND worker = $4"""
-FAIL: LiteralString = """
-UPDATE push_configs SET worker = NULL, state = 'failed', reason = $5
-WHERE tenant_id = $1 AND task_id = $2 AND id = $3 AND worker = $4"""
+FAIL: LiteralString = f"""
+UPDATE push_configs p SET worker = NULL, state = 'failed', reason = $5
+WHERE tenant_id = $1 AND task_id = $2 AND id = $3 AND worker = $4 AND {_ACTIVE}"""
 RELEASE: LiteralString = """
 UPDATE push_configs SET worker = NULL, due_at = now() WHERE state = 'open' AND worker = $1"""
 CLEAN: LiteralString = """
 DELETE FROM push_configs p WHERE created_at < now() - interval '1 hour'
-AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.tenant_id = p.tenant_id AND t.id = p.task_id)"""
+AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.tenant_id = p.tenant_id AND t.id = p.task_id)
+RETURNING tenant_id, task_id, id"""
+
+# What a configuration promises: who is told, where, and on whose behalf; the audit trail is held against it.
+PROMISED = RowGroup(
+    ids="""SELECT DISTINCT task_id AS id FROM push_configs WHERE tenant_id = $1 AND task_id > $2
+           ORDER BY task_id LIMIT $3""",
+    tables=(
+        RowTable(
+            "push_configs",
+            """SELECT task_id || '/' || id AS key, version, encode(sha256(convert_to(url, 'UTF8')), 'hex') AS url,
+                      scheme, caller
+               FROM push_configs WHERE tenant_id = $1 AND task_id = ANY ($2)""",
+            since=4,
+        ),
+    ),
+)
 
 
 class PushStore:
@@ -76,11 +99,21 @@ class PushStore:
         self._db = db
 
     async def put(
-        self, tenant: UUID, config: PushConfig, *, version: str, secret: bytes | None, after: int, most: int
+        self,
+        tenant: UUID,
+        config: PushConfig,
+        *,
+        caller: Json,
+        version: str,
+        secret: bytes | None,
+        after: int,
+        most: int,
     ) -> bool:
         """Add or replace one; False when the task has too many."""
-        values = (tenant, config.task_id, config.id, version, config.url, config.scheme, secret, after, most)
-        return await self._db.execute(Scope(tenant), PUT, *values) > 0
+        values = (tenant, config.task_id, config.id, version, config.url, config.scheme, secret, after, most, caller)
+        async with self._db.unit(Scope(tenant)):
+            await self._db.execute(Scope(tenant), LOCK, tenant, config.task_id)
+            return await self._db.execute(Scope(tenant), PUT, *values) > 0
 
     async def find(self, tenant: UUID, task_id: UUID, config_id: str) -> PushConfig | None:
         """One of a task's."""
@@ -100,8 +133,9 @@ class PushStore:
 class DeliveryStore:
     """What the deliverer of one process does, over all tenants, as the role `dragoman_core`."""
 
-    def __init__(self, db: Database, worker: UUID, *, lease: timedelta, idle: timedelta) -> None:
+    def __init__(self, db: Database, trail: AuditTrail, worker: UUID, *, lease: timedelta, idle: timedelta) -> None:
         self._db = db
+        self._trail = trail
         self._worker = worker
         self._lease = lease
         self._idle = idle
@@ -130,7 +164,7 @@ class DeliveryStore:
         await self._db.execute(self._scope, RETRY, *self._key(delivery), attempts, wait, reason)
 
     async def fail(self, delivery: Delivery, reason: str) -> None:
-        """Deliver nothing more to it."""
+        """Deliver nothing more to it; what a suspended tenant has waits with it."""
         await self._db.execute(self._scope, FAIL, *self._key(delivery), reason)
 
     async def release(self) -> None:
@@ -138,8 +172,19 @@ class DeliveryStore:
         await self._db.execute(self._scope, RELEASE, self._worker)
 
     async def clean(self) -> int:
-        """Forget those whose task is gone, or never came to be."""
-        return await self._db.execute(self._scope, CLEAN)
+        """Forget those whose task is gone, or never came to be, and record which."""
+        async with self._db.unit(self._scope):
+            found = await self._db.fetch(self._scope, CLEAN)
+            gone: dict[UUID, dict[str, None]] = {}
+            for tenant, task_id, config_id in found:
+                gone.setdefault(tenant, {})[f"push_configs/{task_id}/{config_id}"] = None
+            if gone:
+                lines = [
+                    self._trail.write(ourselves(tenant), Entry("push.remove", Outcome.DONE, rows=rows))
+                    for tenant, rows in gone.items()
+                ]
+                await self._trail.add_all(self._scope, lines)
+        return len(found)
 
     def _key(self, delivery: Delivery) -> tuple[UUID, UUID, str, UUID]:
         return delivery.tenant_id, delivery.task_id, delivery.id, self._worker

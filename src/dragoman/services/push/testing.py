@@ -5,6 +5,7 @@ from typing import TypeAlias
 from uuid import UUID
 
 from dragoman.services.push.models import PushConfig
+from dragoman.services.tasks.models import Json
 
 _Key: TypeAlias = tuple[UUID, UUID, str]
 
@@ -26,9 +27,18 @@ class InMemoryPushConfigs:
         self.stored: dict[_Key, StoredConfig] = {}
 
     async def put(
-        self, tenant: UUID, config: PushConfig, *, version: str, secret: bytes | None, after: int, most: int
+        self,
+        tenant: UUID,
+        config: PushConfig,
+        *,
+        caller: Json,
+        version: str,
+        secret: bytes | None,
+        after: int,
+        most: int,
     ) -> bool:
         """Add a configuration, or replace the one of the same id; False when the task has `most` others."""
+        del caller  # for the deliverer alone
         key = (tenant, config.task_id, config.id)
         if sum(other[:2] == key[:2] and other != key for other in self.stored) >= most:
             return False

@@ -19,11 +19,14 @@ from dragoman.services.signatures.ports import Event, News, Order, Sent, SignerN
 from dragoman.services.signatures.states import SignerState, Status, further
 
 _KEY_FIELD: Final = "dragomanKey"
+_DOCUMENT_ID: Final = "1"
 _HEADER: Final = "x-docusign-signature-"
 _MOST_SIGNATURES: Final = 100
 _LOOK_BACK: Final = timedelta(days=90)
 _SPARE_S: Final = 60.0
 _SUBJECT_CHARS, _REASON_CHARS = 100, 200
+# Where signature fields go, in points from the upper left corner: rows of three above the lower edge of the last page.
+_COLUMNS, _ROW_PT, _SIDE_PT, _LOWER_PT, _DATE_BELOW_PT = 3, 64, 36, 72, 44
 _STATUSES: Final = {
     **{status.value: status for status in Status},
     "correct": Status.SENT,
@@ -253,23 +256,27 @@ def _signers(found: Iterable[_Recipient]) -> Iterable[SignerNews]:
 
 
 def _definition(order: Order, key: str) -> Json:
-    signers = [one for one in enumerate(order.signers, 1) if one[1].role is SignerRole.SIGNER]
-    copies = [one for one in enumerate(order.signers, 1) if one[1].role is SignerRole.CC]
+    numbered = list(enumerate(order.signers, 1))
+    signers = [one for one in numbered if one[1].role is SignerRole.SIGNER]
+    copies = [one for one in numbered if one[1].role is SignerRole.CC]
     return {
         "status": "created",
         "emailSubject": order.title[:_SUBJECT_CHARS],
         "emailBlurb": order.message or "",
         "documents": [
             {
-                "documentId": "1",
+                "documentId": _DOCUMENT_ID,
                 "name": f"{order.title[:_SUBJECT_CHARS]}.pdf",
                 "fileExtension": "pdf",
                 "documentBase64": base64.b64encode(order.document.content).decode(),
             }
         ],
         "recipients": {
-            "signers": [_recipient(number, one) for number, one in signers],
-            "carbonCopies": [_recipient(number, one) for number, one in copies],
+            "signers": [
+                {**_recipient(number, signer), "tabs": _tabs(order, number, place)}
+                for place, (number, signer) in enumerate(signers)
+            ],
+            "carbonCopies": [_recipient(number, signer) for number, signer in copies],
         },
         "customFields": {
             "textCustomFields": [{"name": _KEY_FIELD, "value": key, "show": "false", "required": "false"}]
@@ -283,4 +290,26 @@ def _recipient(number: int, signer: Signer) -> Json:
         "routingOrder": str(signer.order),
         "name": signer.name,
         "email": signer.email,
+    }
+
+
+def _tabs(order: Order, number: int, place: int) -> Json:
+    """Return where one signer signs and where the date goes: without tabs a signer puts the signature anywhere."""
+    width, height = order.last_page
+    row, column = divmod(place, _COLUMNS)
+    left = _SIDE_PT + column * (width - 2 * _SIDE_PT) // _COLUMNS
+    top = max(0, height - _LOWER_PT - row * _ROW_PT)
+    return {
+        "signHereTabs": [_tab(order, f"sign-{number}", left, top)],
+        "dateSignedTabs": [_tab(order, f"date-{number}", left, min(top + _DATE_BELOW_PT, height - 1))],
+    }
+
+
+def _tab(order: Order, label: str, left: int, top: int) -> Json:
+    return {
+        "documentId": _DOCUMENT_ID,
+        "pageNumber": str(order.pages),
+        "xPosition": str(left),
+        "yPosition": str(top),
+        "tabLabel": label,
     }

@@ -2,8 +2,9 @@
 
 from datetime import UTC, datetime
 
+from dragoman.context import TenantId
 from dragoman.services.signatures.certificates import CertificateAuthority, Holder
-from dragoman.services.signatures.models import SignerRole
+from dragoman.services.signatures.models import SignerRole, VerifiedBy
 from dragoman.services.signatures.ports import Impression, News, Order, Sent
 from dragoman.services.signatures.press import Mark, Press
 from dragoman.services.signatures.states import Status
@@ -31,7 +32,11 @@ class EmbeddedProvider:
         if not order.seal:
             return Sent(Status.SENT)
         sealed = await self.impress(
-            order.document.content, Holder(order.organisation, order.organisation), reason="Sealed by the organisation"
+            order.document.content,
+            Holder(order.organisation),
+            reason="Sealed by the organisation",
+            tenant=order.tenant,
+            organisation=order.organisation,
         )
         signs = any(one.role is SignerRole.SIGNER for one in order.signers)
         return Sent(Status.SENT if signs else Status.COMPLETED, sealed)
@@ -47,10 +52,13 @@ class EmbeddedProvider:
         """Nothing is kept elsewhere."""
         raise LookupError(ref)
 
-    async def impress(self, pdf: bytes, holder: Holder, *, reason: str) -> Impression:
+    async def impress(
+        self, pdf: bytes, holder: Holder, *, reason: str, tenant: TenantId, organisation: str
+    ) -> Impression:
         """One more signature, with a key that is made for it and forgotten."""
         at = datetime.now(UTC).replace(microsecond=0)
-        identity = self._authority.issue(holder, at=at)
-        text = f"{holder.name}\n{holder.email or 'electronic seal'}\n{at:%Y-%m-%d %H:%M:%S} UTC"
-        signed = await self._press.sign(pdf, identity, Mark(holder.name, reason, text))
+        identity = self._authority.of_tenant(tenant, organisation).issue(holder, at=at)
+        how = " (by link)" if holder.verified_by is VerifiedBy.LINK else ""
+        text = f"{holder.name}\n{holder.email or 'electronic seal'}\n{at:%Y-%m-%d %H:%M:%S} UTC{how}"
+        signed = await self._press.sign(pdf, identity, Mark(holder.name, reason, text), tenant=tenant)
         return Impression(signed, identity.fingerprint, at)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from dragoman.errors import Conflict, DragomanError, Forbidden, Kind
+from dragoman.services.tasks.actions.errors import ResourceMoved
 
 
 class NoSigningProvider(Conflict):
@@ -23,7 +24,7 @@ class SignatureState(Conflict):
         super().__init__(f"the request is {status}; it cannot be {wanted}", status=status, wanted=wanted)
 
 
-class DocumentMoved(Conflict):
+class DocumentMoved(ResourceMoved):
     """What is to be signed is not what the caller has in mind."""
 
     def __init__(self, *, expected: str, current: str) -> None:
@@ -40,6 +41,36 @@ class NotTheSigner(Forbidden):
 
     def __init__(self) -> None:
         super().__init__("only those whom the request names sign it, each for themselves", reason="NOT_THE_SIGNER")
+
+
+class SignerNotVerified(Forbidden):
+    """The name and address of the signer were not verified."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "name and address are not verified: accept your invitation, or answer the link that you were sent",
+            reason="SIGNER_NOT_VERIFIED",
+        )
+
+
+class SignerChanged(Conflict):
+    """The record of the signer has changed since the request was prepared."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the user record has another name or address than the request: void the request, and prepare it again",
+            reason="SIGNER_CHANGED",
+        )
+
+
+class SendingNotApproved(Conflict):
+    """No approval of the sending names who signs by a link."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the request was sent without an approval that shows who signs by a link: void it, and send it with one",
+            reason="NOT_APPROVED",
+        )
 
 
 class NotAPerson(Forbidden):

@@ -40,15 +40,23 @@ class SignerRole(StrEnum):
     CC = "cc"
 
 
+class VerifiedBy(StrEnum):
+    """How the name and address of a signer are verified."""
+
+    USER_RECORD = "user_record"
+    LINK = "link"
+    PROVIDER = "provider"
+
+
 class Signer(Input):
     """Somebody who is asked."""
 
-    name: Name
+    name: Name = Field(description="For a user of this tenant, the name in the user record is taken instead.")
     email: Email
     role: SignerRole = SignerRole.SIGNER
     order: int = Field(1, ge=1, le=100, description="Those of one number sign in any order, after those before.")
     subject: Subject | None = Field(
-        None, description="For the embedded provider: who they are to this server, where their address does not say it."
+        None, description="For the embedded provider: which user they are; the record must have the same address."
     )
 
 
@@ -107,11 +115,9 @@ class ListSignatures(ListInput):
     mine: bool = Field(default=False, description="Only those that wait for the caller's own signature.")
 
 
-class SignDocument(Input):
-    """Sign as oneself."""
+class Agreement(Input):
+    """What every signature needs."""
 
-    signature_id: UUID
-    document_sha256: Sha256 = Field(description="Of the document that was read: it is that one which is signed.")
     agree: bool = Field(description="That this is meant as a signature; nothing else is taken.")
 
     @field_validator("agree")
@@ -120,6 +126,13 @@ class SignDocument(Input):
         if not given:
             raise ValueError("must be true: whoever does not agree declines")
         return given
+
+
+class SignDocument(Agreement):
+    """Sign as oneself."""
+
+    signature_id: UUID
+    document_sha256: Sha256 = Field(description="Of the document that was read: it is that one which is signed.")
 
 
 class DeclineSignature(Input):
@@ -155,12 +168,29 @@ class Verdict(StrEnum):
     UNSIGNED = "unsigned"
 
 
+class Voucher(StrEnum):
+    """Whose authority issued the certificate of a signature."""
+
+    THIS_TENANT = "this_tenant"
+    OTHER_TENANT = "other_tenant"
+    UNKNOWN = "unknown"
+
+
 class FoundSignature(Output):
     """One signature in a PDF."""
 
     field: str
     intact: bool = Field(description="Whether the signed bytes are those that were signed, and by this certificate.")
-    trusted: bool = Field(default=False, description="Whether the embedded authority of this installation issued it.")
+    authority: Voucher = Field(
+        Voucher.UNKNOWN,
+        description="Who vouches for the signer: this tenant, another tenant of this installation, or somebody else.",
+    )
+    trusted: bool = Field(default=False, description="Whether the authority of this tenant issued the certificate.")
+    verified_by: VerifiedBy | None = Field(
+        None,
+        description="What the signer's name and address rest on, as the certificate of a tenant says: a user record, "
+        "or a one-time link, which its maker or anybody they gave it to could have answered.",
+    )
     later_changes: str = Field("other", description="What was added after it: none, lta_updates, form_filling, other.")
     signer: str | None = None
     organisation: str | None = None
@@ -240,7 +270,10 @@ class ProviderView(Output):
         default=0, description="How many keys its webhooks may be signed with; without one none is taken."
     )
     authority: str | None = Field(
-        default=None, description="The certificate, in PEM, that the embedded provider vouches with."
+        default=None, description="The certificate of this installation's authority, in PEM, for readers to trust."
+    )
+    tenant_authority: str | None = Field(
+        default=None, description="The certificate below it that vouches for the signers of this tenant alone."
     )
     updated_at: datetime | None = None
 
@@ -251,6 +284,15 @@ class ProviderList(Output):
     providers: list[ProviderView]
 
 
+class LinkView(Output):
+    """The one-time link of a signer without an account: who made it knows it, and could have answered it."""
+
+    id: UUID
+    made_by: str
+    made_at: datetime
+    expires_at: datetime
+
+
 class SignerView(Output):
     """Somebody who is asked, and what they have done."""
 
@@ -258,6 +300,13 @@ class SignerView(Output):
     email: str
     role: SignerRole
     order: int
+    subject: str | None = Field(None, description="Which user of this tenant signs under this name.")
+    verified_by: VerifiedBy | None = Field(
+        None,
+        description="How name and address are verified: by the user record, by a one-time link, or by the provider.",
+    )
+    verified_at: datetime | None = Field(None, description="When they were; unset until then.")
+    link: LinkView | None = Field(None, description="The newest one-time link that was made for this signer.")
     state: SignerState
     at: datetime | None = None
     reason: str | None = None

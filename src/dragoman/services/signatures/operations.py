@@ -1,9 +1,10 @@
 """What can be asked of signatures directly; to prepare, send, ask after and void a request is a task each."""
 
 from dragoman.operations import Effect, Operation, Page
+from dragoman.services.signatures import link_models as lm
 from dragoman.services.signatures import models as m
 
-READ, SIGN, MANAGE = "read:signatures", "sign:documents", "manage:signatures"
+READ, SIGN, MANAGE, ANSWER = "read:signatures", "sign:documents", "manage:signatures", "answer:link"
 _SKILL = "contracts"
 _ID = "01890a5d-ac96-774b-bcce-b302099a8057"
 _SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
@@ -50,4 +51,30 @@ REMOVE_PROVIDER = Operation(
     "signature.unconfigure", "Forget a signing provider", m.ProviderRef, m.Forgotten, MANAGE, Effect.DESTRUCTIVE,
     part_of=_SKILL, description="With its credentials. Requests that are out there stay as they are.",
     example={"provider": "documenso"},
+)  # fmt: skip
+CREATE_LINK = Operation(
+    "link.create", "Make a one-time link for a signer without an account", lm.CreateLink, lm.CreatedLink, MANAGE,
+    Effect.WRITE, sensitive=True, part_of=_SKILL,
+    description="For a request that was sent. The answer holds the code, shown once: pass the link to the signer and "
+    "to nobody else, since whoever holds it can sign once under that name. You stand in the evidence as its maker. "
+    "A new link ends the earlier one of the same signer.",
+    example={"signature_id": _ID, "email": "jane@example.org", "hours": 72},
+)  # fmt: skip
+SHOW_LINK = Operation(
+    "link.show", "Show what a one-time link asks for", lm.ShowLink, lm.LinkedRequest, ANSWER, part_of=_SKILL,
+    description="The credential is the link. What is to be signed, under which name and address.",
+)  # fmt: skip
+READ_LINK = Operation(
+    "link.read", "Read the document of a one-time link", lm.ReadLink, lm.LinkedDocument, ANSWER, part_of=_SKILL,
+    description="The credential is the link. The PDF in base64, and its hash, which signing asks for.",
+)  # fmt: skip
+SIGN_BY_LINK = Operation(
+    "link.sign", "Sign by a one-time link", lm.SignByLink, lm.LinkAnswer, ANSWER, Effect.WRITE, sensitive=True,
+    part_of=_SKILL, description="The credential is the link, which is used up.",
+    example={"document_sha256": _SHA256, "agree": True},
+)  # fmt: skip
+DECLINE_BY_LINK = Operation(
+    "link.decline", "Refuse to sign by a one-time link", lm.DeclineByLink, lm.LinkAnswer, ANSWER, Effect.WRITE,
+    part_of=_SKILL, description="The credential is the link, which is used up. The request is over for all signers.",
+    example={"reason": "the term is too long"},
 )  # fmt: skip

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
-from dragoman.context import Caller
+from dragoman.context import Caller, TenantId
 from dragoman.services.signatures.models import Signer
 from dragoman.services.signatures.states import SignerState, Status
 
@@ -61,27 +61,40 @@ class Documents(Protocol):
         ...
 
 
-class People(Protocol):
-    """Who a caller is."""
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A user record; `active` once the person has accepted the invitation and while they are not disabled."""
 
-    async def find_email(self, caller: Caller) -> str | None:
-        """The address under which the tenant knows them."""
+    id: UUID
+    subject: str
+    name: str
+    email: str
+    active: bool
+
+
+class People(Protocol):
+    """The users of a tenant, and who a caller is."""
+
+    async def find(self, caller: Caller, subject: str) -> Person | None:
+        """Return the user of the caller's tenant whom tokens call by this subject."""
         ...
 
-    async def came_by_key(self, caller: Caller) -> bool:
-        """Whether their credential is an API key, which programs hold, whoever they speak for."""
+    async def find_by_email(self, caller: Caller, email: str) -> Person | None:
+        """Return the user of the caller's tenant with this address."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a provider is asked for."""
+    """What a provider is asked for, and by which tenant; the size of the last page is in points, as it is shown."""
 
+    tenant: TenantId
     title: str
     message: str | None
     signers: tuple[Signer, ...]
     document: SourceDocument
     pages: int
+    last_page: tuple[int, int]
     seal: bool
     organisation: str
 

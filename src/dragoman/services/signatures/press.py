@@ -1,24 +1,26 @@
 """Works on PDFs in a process of their own, which has little memory, little time, and nothing to give away."""
 
-import asyncio
 import base64
-import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, Final, cast
+from typing import Any, Final
 
-import orjson
-
-from dragoman.errors import ExtraMissing
-from dragoman.services.contracts.errors import DocumentInvalid
+from dragoman.blocking import TooManyWaiting
+from dragoman.context import TenantId
+from dragoman.errors import ExtraMissing, RateLimited, TimedOut
+from dragoman.infra.children import ChildDied, Children, ChildTimedOut, Limits
+from dragoman.services.contracts.errors import DocumentInvalid, DocumentTooComplex
 from dragoman.services.signatures.certificates import CertificateAuthority, Identity
 
 EXTRA: Final = "contracts"
 _PDF: Final = "application/pdf"
-_AT_ONCE: Final = 2
-_TIMEOUT_S: Final = 40.0
-_IDLE_S: Final = 60.0
 _CHILD: Final = "dragoman.services.signatures.child"
+# A contract takes a tenth of a second. The clock is for a machine that has no time for us.
+LIMITS: Final = Limits(timeout_s=40, cpu_s=10, memory_bytes=1 << 30)
+# Who signs waits within a transaction: all that wait must not take the connections of other tenants.
+_MOST_SIGNING: Final = 8
+_MOST_INSPECTED: Final = 32
+_RETRY_AFTER_S: Final = 5
 Json = dict[str, Any]
 
 
@@ -32,138 +34,76 @@ class Mark:
 
 
 class Press:
-    """Signs and inspects PDFs; a few at once, the others wait. Its processes begin with the first and end when idle."""
+    """Signs and inspects PDFs: a few at once, one for each tenant; the others wait."""
 
-    def __init__(self, authority: CertificateAuthority) -> None:
+    def __init__(self, authority: CertificateAuthority, *, limits: Limits = LIMITS) -> None:
         self._authority = authority
-        self._room = asyncio.Semaphore(_AT_ONCE)
-        self._idle: list[_Child] = []
-        self._retirement: asyncio.TimerHandle | None = None
+        self._limits = limits
+        self._children = Children(_CHILD, size=4, share=1, limits=limits)
 
     async def stop(self) -> None:
         """End its processes."""
-        if self._retirement is not None:
-            self._retirement.cancel()
-        while self._idle:
-            await self._idle.pop().end()
+        await self._children.stop()
 
-    async def sign(self, pdf: bytes, identity: Identity, mark: Mark) -> bytes:
+    async def sign(self, pdf: bytes, identity: Identity, mark: Mark, *, tenant: TenantId) -> bytes:
         """The PDF with one more signature in the form of PAdES; signatures that were there stay good.
 
         Raises:
             DocumentInvalid: it is no PDF, or none that can be signed.
+            DocumentTooComplex: reading it takes more than one document may.
+            RateLimited: too many of the tenant wait.
+            TimedOut: the machine has no time for it.
             ExtraMissing: this installation cannot sign.
         """
         answer = await self._ask(
             pdf,
+            tenant,
+            _MOST_SIGNING,
             do="sign",
             certificate=_text(identity.certificate),
             key=_text(identity.key),
+            issuers=[_text(issuer) for issuer in identity.issuers],
             name=mark.name,
             reason=mark.reason,
             mark=mark.text,
         )
         return base64.b64decode(answer["pdf"])
 
-    async def inspect(self, pdf: bytes) -> Json:
+    async def inspect(self, pdf: bytes, *, tenant: TenantId) -> Json:
         """How many pages it has, and its signatures one by one.
 
         Raises:
             DocumentInvalid: it is no PDF, or cannot be read.
+            DocumentTooComplex: reading it takes more than one document may.
+            RateLimited: too many of the tenant wait.
+            TimedOut: the machine has no time for it.
             ExtraMissing: this installation cannot read PDFs.
         """
-        return await self._ask(pdf, do="inspect")
+        return await self._ask(pdf, tenant, _MOST_INSPECTED, do="inspect")
 
-    async def _ask(self, pdf: bytes, **asked: Any) -> Json:
+    async def lay_out(self, pdf: bytes, *, tenant: TenantId) -> Json:
+        """How many pages it has, and the size of the last one. Raises as `inspect` does."""
+        return await self._ask(pdf, tenant, _MOST_INSPECTED, do="lay out")
+
+    async def _ask(self, pdf: bytes, tenant: TenantId, most_waiting: int, **asked: Any) -> Json:
         if find_spec("pyhanko") is None:
             raise ExtraMissing(EXTRA)
         if not pdf.startswith(b"%PDF-"):
             raise DocumentInvalid(_PDF, "it does not begin as a PDF does")
-        request = orjson.dumps({**asked, "pdf": _text(pdf), "authority": _text(self._authority.certificate)})
-        async with self._room:
-            child = await self._child()
-            try:
-                answer = await child.ask(request)
-            except BaseException:
-                # Whatever it was at, nobody waits for it any more.
-                await child.end()
-                raise
-            self._idle.append(child)
-            self._retire_later()
+        request = {**asked, "pdf": _text(pdf), "authority": _text(self._authority.certificate)}
+        try:
+            answer = await self._children.ask(tenant, request, most_waiting=most_waiting)
+        except TooManyWaiting:
+            raise RateLimited("pdf", retry_after_s=_RETRY_AFTER_S) from None
+        except ChildTimedOut:
+            raise TimedOut(after_s=self._limits.timeout_s) from None
+        except ChildDied:
+            raise DocumentTooComplex(_PDF, "reading it takes too much time or memory") from None
+        if (excess := answer.get("exceeded")) is not None:
+            raise DocumentTooComplex(_PDF, excess)
         if (reason := answer.get("refused")) is not None:
             raise DocumentInvalid(_PDF, reason)
         return answer
-
-    async def _child(self) -> "_Child":
-        while self._idle:
-            child = self._idle.pop()
-            if child.alive:
-                return child
-        return await _Child.start()
-
-    def _retire_later(self) -> None:
-        if self._retirement is not None:
-            self._retirement.cancel()
-        self._retirement = asyncio.get_running_loop().call_later(_IDLE_S, self._retire)
-
-    def _retire(self) -> None:
-        for child in self._idle:
-            child.close()
-        self._idle.clear()
-
-
-class _Child:
-    """One process; it ends with its input, so also when this one is killed."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-        self._in = cast("asyncio.StreamWriter", process.stdin)
-        self._out = cast("asyncio.StreamReader", process.stdout)
-
-    @classmethod
-    async def start(cls) -> "_Child":
-        # An environment of its own: what the server was given is none of its business.
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            _CHILD,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            env={"PYTHONPATH": ":".join(entry for entry in sys.path if entry)},
-        )
-        return cls(process)
-
-    @property
-    def alive(self) -> bool:
-        return self._process.returncode is None
-
-    async def ask(self, request: bytes) -> Json:
-        """Its answer.
-
-        Raises:
-            DocumentInvalid: it died of the question, or did not come to an end.
-        """
-        try:
-            async with asyncio.timeout(_TIMEOUT_S):
-                self._in.write(len(request).to_bytes(4, "big") + request)
-                await self._in.drain()
-                size = int.from_bytes(await self._out.readexactly(4), "big")
-                return orjson.loads(await self._out.readexactly(size))
-        except TimeoutError:
-            raise DocumentInvalid(_PDF, "it takes too long to read") from None
-        except (asyncio.IncompleteReadError, ConnectionError):
-            raise DocumentInvalid(_PDF, "it takes more than there is to read it") from None
-
-    def close(self) -> None:
-        """Let it end."""
-        self._in.close()
-
-    async def end(self) -> None:
-        """End it now."""
-        if self.alive:
-            self._process.kill()
-        await self._process.wait()
 
 
 def _text(content: bytes) -> str:

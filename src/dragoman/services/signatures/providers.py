@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 from uuid import UUID
 
-import httpx
 import orjson
 from pydantic import SecretStr
 
@@ -12,9 +11,10 @@ from dragoman.context import Caller
 from dragoman.errors import NotFound
 from dragoman.infra.auth.vault import Vault
 from dragoman.infra.db import Scope, scope_of
-from dragoman.infra.outbound import Guard
+from dragoman.infra.outbound import TenantClients
 from dragoman.services.signatures import documenso, docusign
 from dragoman.services.signatures import models as m
+from dragoman.services.signatures.certificates import CertificateAuthority
 from dragoman.services.signatures.embedded import EmbeddedProvider
 from dragoman.services.signatures.errors import NoSigningProvider
 from dragoman.services.signatures.line import Line
@@ -52,17 +52,15 @@ class Providers:
         embedded: EmbeddedProvider,
         *,
         vault: Vault,
-        guard: Guard,
-        client: httpx.AsyncClient,
-        authority_pem: str,
+        clients: TenantClients,
+        authority: CertificateAuthority,
         new_id: Callable[[], UUID],
     ) -> None:
         self._store = store
         self._embedded = embedded
         self._vault = vault
-        self._guard = guard
-        self._client = client
-        self._authority_pem = authority_pem
+        self._clients = clients
+        self._authority = authority
         self._new_id = new_id
         self._tokens = docusign.Tokens()
 
@@ -73,9 +71,9 @@ class Providers:
             OutboundRefused: its address must not be reached.
             InvalidInput: the private key is none.
         """
-        await self._guard.check(given.base_url)
+        await self._clients.guard.check(given.base_url)
         if (grant := _grant(given.credential)) is not None:
-            await self._guard.check(grant.auth_url)
+            await self._clients.guard.check(grant.auth_url)
             grant.assertion(now_s=0)
         secret = orjson.dumps(
             {
@@ -138,16 +136,15 @@ class Providers:
 
     def _opened(self, found: Configuration) -> SigningProvider:
         credential, _ = self._secrets(found)
-        line = Line(self._client, found.provider, found.base_url)
+        client = self._clients.of(found.tenant_id)
+        line = Line(client, found.provider, found.base_url)
         token = _revealed(credential.access_token)
         if found.provider == m.RemoteProvider.DOCUMENSO:
             return documenso.Documenso(line, token or "")
         granted = None
         if token is None and (grant := _grant(credential)) is not None:
             name = f"{found.id}/{found.updated_at}"
-            granted = docusign.GrantedToken(
-                self._tokens, name, Line(self._client, found.provider, grant.auth_url), grant
-            )
+            granted = docusign.GrantedToken(self._tokens, name, Line(client, found.provider, grant.auth_url), grant)
         return docusign.DocuSign(line, found.account_id or "", access_token=token, grant=granted)
 
     def _secrets(self, found: Configuration) -> tuple[m.Credential, list[str]]:
@@ -156,7 +153,11 @@ class Providers:
 
     async def list(self, caller: Caller, wanted: m.ListProviders) -> m.ProviderList:  # noqa: ARG002 - an operation
         """What the tenant can sign by."""
-        embedded = m.ProviderView(provider=m.Provider.EMBEDDED, authority=self._authority_pem)
+        embedded = m.ProviderView(
+            provider=m.Provider.EMBEDDED,
+            authority=self._authority.pem,
+            tenant_authority=self._authority.of_tenant(caller.tenant, caller.tenant_slug).pem,
+        )
         return m.ProviderList(providers=[embedded, *map(_view, await self._store.list(scope_of(caller)))])
 
 

@@ -5,6 +5,8 @@ from typing import Any, LiteralString
 from uuid import UUID
 
 from dragoman.infra.db import Database, Scope
+from dragoman.services.audit.rows import RowGroup, RowTable
+from dragoman.services.audit.statements import Statements
 from dragoman.services.signatures.states import Status, follows
 
 Record = dict[str, Any]
@@ -64,6 +66,37 @@ INSERT INTO signature_evidence (tenant_id, signature_id, seq, sha256, record, pr
 EVIDENCE: LiteralString = """
 SELECT seq, sha256, record, proof FROM signature_evidence WHERE tenant_id = $1 AND signature_id = $2 ORDER BY seq"""
 
+# What a request, its history and its evidence promise; the audit trail is held against it.
+PROMISED = RowGroup(
+    ids="SELECT id FROM signatures WHERE tenant_id = $1 AND id > $2 ORDER BY id LIMIT $3",
+    tables=(
+        RowTable(
+            "signatures",
+            """SELECT id AS key, document_id, document_version, document_sha256, title, message, provider, seal,
+                      signers, status, provider_key, provider_ref, prepared_task, sent_task, governance,
+                      signed_version, signed_sha256, created_by
+               FROM signatures WHERE tenant_id = $1 AND id = ANY ($2)""",
+        ),
+        RowTable(
+            "signature_history",
+            """SELECT signature_id || '/' || seq AS key, status, actor, source, reason, task_id
+               FROM signature_history WHERE tenant_id = $1 AND signature_id = ANY ($2)""",
+        ),
+        RowTable(
+            "signing_links",
+            """SELECT id AS key, signature_id, email, encode(sha256(code), 'hex') AS code, made_by, made_with,
+                      expires_at, ended_as
+               FROM signing_links WHERE tenant_id = $1 AND signature_id = ANY ($2)""",
+        ),
+        RowTable(
+            "signature_evidence",
+            """SELECT signature_id || '/' || seq AS key, sha256, encode(sha256(record), 'hex') AS record,
+                      encode(sha256(proof), 'hex') AS proof
+               FROM signature_evidence WHERE tenant_id = $1 AND signature_id = ANY ($2)""",
+        ),
+    ),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class NewSignature:
@@ -107,8 +140,9 @@ class Attested:
 class SignatureStore:
     """Requests for signatures of a tenant."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, statements: Statements) -> None:
         self._db = db
+        self._statements = statements
 
     async def add(self, scope: Scope, new: NewSignature) -> Record:
         """Record a request; the one that the same task has prepared before, where there is one."""
@@ -120,6 +154,7 @@ class SignatureStore:
             if row is not None:
                 entry = (1, Status.CREATED.value, new.created_by, "task", None, new.task_id)
                 await self._db.execute(scope, ADD_HISTORY, scope.tenant, new.id, *entry)
+                await self._statements.add(scope, "signature.add", new.id)
             else:
                 row = await self._db.find(scope, FIND_PREPARED, scope.tenant, new.task_id)
         if row is None:
@@ -161,19 +196,19 @@ class SignatureStore:
 
     async def claim(self, scope: Scope, signature_id: UUID, task_id: UUID, governance: Record) -> bool:
         """Let one task send it under these policies and approvals, and no other; False when it is too late for that."""
-        return await self._db.execute(scope, CLAIM, scope.tenant, signature_id, task_id, governance) > 0
+        return await self._change(scope, CLAIM, signature_id, task_id, governance)
 
     async def release(self, scope: Scope, signature_id: UUID, task_id: UUID) -> None:
         """Let another task send it: this one was refused."""
-        await self._db.execute(scope, RELEASE, scope.tenant, signature_id, task_id)
+        await self._change(scope, RELEASE, signature_id, task_id)
 
     async def name(self, scope: Scope, signature_id: UUID, key: str) -> None:
         """What it will be called at the provider."""
-        await self._db.execute(scope, NAME, scope.tenant, signature_id, key)
+        await self._change(scope, NAME, signature_id, key)
 
     async def refer(self, scope: Scope, signature_id: UUID, ref: str) -> None:
         """What the provider calls it."""
-        await self._db.execute(scope, REFER, scope.tenant, signature_id, ref)
+        await self._change(scope, REFER, signature_id, ref)
 
     async def advance(self, scope: Scope, signature_id: UUID, step: Step) -> tuple[Record, bool]:
         """Reach a status, if it is news: the request, and whether it was. What signers did is kept in any case."""
@@ -185,22 +220,35 @@ class SignatureStore:
             if not repeated and not follows(Status(now["status"]), step.status):
                 if step.signers is not None and step.signers != now["signers"]:
                     changed = await self._db.find(scope, CHANGE_SIGNERS, scope.tenant, signature_id, step.signers)
+                    await self._statements.add(scope, "signature.change", signature_id)
                     return _one(changed), False
                 return now, False
             values = (signature_id, step.status.value, step.signers)
             row = _one(await self._db.find(scope, ADVANCE, scope.tenant, *values))
             entry = (row["seq"], step.status.value, step.actor, step.source, step.reason, step.task_id)
             await self._db.execute(scope, ADD_HISTORY, scope.tenant, signature_id, *entry)
+            await self._statements.add(scope, "signature.advance", signature_id)
         return row, True
+
+    async def change_signers(self, scope: Scope, signature_id: UUID, signers: list[Record]) -> None:
+        """Keep what became known of the signers."""
+        async with self._db.unit(scope):
+            await self._db.execute(scope, CHANGE_SIGNERS, scope.tenant, signature_id, signers)
+            await self._statements.add(scope, "signature.change", signature_id)
 
     async def note_signed(self, scope: Scope, signature_id: UUID, version: int, sha256: str) -> Record:
         """The newest version of the document that has signatures."""
-        return _one(await self._db.find(scope, NOTE_SIGNED, scope.tenant, signature_id, version, sha256))
+        async with self._db.unit(scope):
+            row = _one(await self._db.find(scope, NOTE_SIGNED, scope.tenant, signature_id, version, sha256))
+            await self._statements.add(scope, "signature.change", signature_id)
+        return row
 
     async def add_evidence(self, scope: Scope, signature_id: UUID, seq: int, attested: Attested) -> None:
         """Keep a record for good."""
         values = (signature_id, seq, attested.sha256, attested.record, attested.proof)
-        await self._db.execute(scope, ADD_EVIDENCE, scope.tenant, *values)
+        async with self._db.unit(scope):
+            await self._db.execute(scope, ADD_EVIDENCE, scope.tenant, *values)
+            await self._statements.add(scope, "signature.attest", signature_id)
 
     async def history(self, scope: Scope, signature_id: UUID) -> list[Record]:
         """Every status that was reached, oldest first."""
@@ -216,6 +264,14 @@ class SignatureStore:
         """Newest first."""
         rows = await self._db.fetch(scope, LIST, scope.tenant, limit, before or _AFTER_ALL, status, document_id)
         return [dict(row) for row in rows]
+
+    async def _change(self, scope: Scope, sql: LiteralString, signature_id: UUID, *values: Any) -> bool:
+        """Change one request; return whether it was one to be changed so."""
+        async with self._db.unit(scope):
+            if not await self._db.execute(scope, sql, scope.tenant, signature_id, *values):
+                return False
+            await self._statements.add(scope, "signature.change", signature_id)
+        return True
 
 
 def _record(row: Any) -> Record | None:

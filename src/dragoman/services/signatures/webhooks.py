@@ -13,6 +13,7 @@ import structlog
 from dragoman.context import ourselves
 from dragoman.errors import DragomanError, Unauthenticated
 from dragoman.infra.db import Scope
+from dragoman.jsontext import parse_json
 from dragoman.services.signatures.providers import Providers
 from dragoman.services.signatures.states import Status
 from dragoman.services.signatures.store import SignatureStore
@@ -59,6 +60,7 @@ class WebhookService:
 
         Raises:
             Unauthenticated: there is no such configuration, or it is not signed with a key of that one.
+            InvalidInput: it is not JSON that could be kept.
         """
         try:
             configuration_id = UUID(configuration)
@@ -69,6 +71,7 @@ class WebhookService:
             raise Unauthenticated(f"there is no configuration {configuration_id} of {provider!r}")
         if await self._providers.find_authentic(tenant, configuration_id, headers, body) is None:
             raise Unauthenticated(f"the webhook for {configuration_id} is not signed with one of its keys")
+        parse_json(body)
         receipt = Receipt(self._new_id(), duplicate=False)
         digest = hashlib.sha256(body).digest()
         if not await self._store.add_webhook(Scope(tenant), receipt.id, configuration_id, digest=digest, body=body):

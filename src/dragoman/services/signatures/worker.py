@@ -14,10 +14,11 @@ from dragoman.services.contracts.models import uri_of
 from dragoman.services.contracts.resources import version_of
 from dragoman.services.signatures import models as m
 from dragoman.services.signatures.errors import DocumentMoved, ProviderRefused, SignatureState
+from dragoman.services.signatures.identities import Identities
 from dragoman.services.signatures.ports import Documents, Impression, Order, SigningProvider, SourceDocument
 from dragoman.services.signatures.press import Press
 from dragoman.services.signatures.providers import Providers
-from dragoman.services.signatures.states import FINAL, OUT, SignerState, Status
+from dragoman.services.signatures.states import FINAL, OUT, Status
 from dragoman.services.signatures.store import NewSignature, Record, SignatureStore, Step
 from dragoman.services.signatures.tracker import Tracker
 from dragoman.services.workers.protocol import Assignment, Capability, Evidence, EvidenceKind, Json, Performed
@@ -44,6 +45,7 @@ class SignatureWorker:
         providers: Providers,
         documents: Documents,
         *,
+        identities: Identities,
         press: Press,
         new_id: Callable[[], UUID],
     ) -> None:
@@ -51,6 +53,7 @@ class SignatureWorker:
         self._tracker = tracker
         self._providers = providers
         self._documents = documents
+        self._identities = identities
         self._press = press
         self._new_id = new_id
 
@@ -83,7 +86,11 @@ class SignatureWorker:
         document = await self._documents.read(caller, resource.id, version_of(resource))
         _check_content(document, resource.sha256)
         provider = await self._providers.open(caller, given.provider)
-        pages = int((await self._press.inspect(document.content))["pages"])
+        found = await self._press.inspect(document.content, tenant=caller.tenant)
+        if found["form"]:
+            raise DocumentInvalid(
+                _PDF, "it has form fields, whose values can change: flatten the form, or print it to PDF"
+            )
         row = await self._store.add(
             scope_of(caller),
             NewSignature(
@@ -95,14 +102,17 @@ class SignatureWorker:
                 message=given.message,
                 provider=given.provider.value,
                 seal=given.seal,
-                signers=[_asked(one) for one in given.signers],
+                signers=await self._identities.resolve(caller, given),
                 task_id=assignment.task_id,
                 created_by=caller.subject,
             ),
         )
-        order = _order(row, document, pages, caller.tenant_slug)
 
         async def draft(key: str) -> Json:
+            # Another reading of the PDF, which only a provider that places its fields asks for.
+            embedded = given.provider is m.Provider.EMBEDDED
+            layout = None if embedded else await self._press.lay_out(document.content, tenant=caller.tenant)
+            order = _order(caller, row, document, layout)
             await self._store.name(scope_of(caller), row["id"], _external(key))
             return {"ref": await provider.draft(order, _external(key))}
 
@@ -148,7 +158,7 @@ class SignatureWorker:
         return await assignment.effects.once(
             "send",
             {"signature_id": str(row["id"]), "provider_ref": row["provider_ref"]},
-            self._sending(assignment, row, provider, _order(row, document, 1, caller.tenant_slug)),
+            self._sending(assignment, row, provider, _order(caller, row, document)),
             find=_found_out(provider, row["provider_ref"]),
             repeatable=provider.repeatable,
         )
@@ -283,16 +293,24 @@ def _check_content(document: SourceDocument, sha256: str | None) -> None:
         raise DocumentInvalid(_PDF, f"it is {document.media_type}")
 
 
-def _asked(signer: m.Signer) -> Record:
-    return {**signer.model_dump(mode="json"), "state": SignerState.PENDING.value, "at": None, "reason": None}
-
-
-def _order(row: Record, document: SourceDocument, pages: int, organisation: str) -> Order:
+def _order(caller: Caller, row: Record, document: SourceDocument, layout: Json | None = None) -> Order:
+    """Return what a provider is asked for; where its fields go matters to a draft alone."""
     known = set(m.Signer.model_fields)
     signers = tuple(
         m.Signer.model_validate({name: value for name, value in one.items() if name in known}) for one in row["signers"]
     )
-    return Order(row["title"], row["message"], signers, document, pages, row["seal"], organisation)
+    width, height = layout["last_page"] if layout is not None else (0, 0)
+    return Order(
+        tenant=caller.tenant,
+        title=row["title"],
+        message=row["message"],
+        signers=signers,
+        document=document,
+        pages=int(layout["pages"]) if layout is not None else 1,
+        last_page=(int(width), int(height)),
+        seal=row["seal"],
+        organisation=caller.tenant_slug,
+    )
 
 
 def _performed(row: Record, *evidence: Evidence) -> Performed:

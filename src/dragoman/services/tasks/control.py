@@ -13,11 +13,13 @@ from uuid import UUID
 from dragoman.context import Caller
 from dragoman.errors import Conflict, DragomanError, UpstreamUnavailable
 from dragoman.infra.db import Database, UniqueViolated
-from dragoman.services.audit.models import Outcome
+from dragoman.services.audit.models import Detail, Outcome
+from dragoman.services.audit.rows import Rows, hashed
 from dragoman.services.audit.store import Line
 from dragoman.services.audit.trail import AuditTrail, Entry
 from dragoman.services.tasks import events
 from dragoman.services.tasks import shapes as m
+from dragoman.services.tasks.actions.actors import Actors, acting_in
 from dragoman.services.tasks.actions.envelope import Envelope, fifo_key_of
 from dragoman.services.tasks.actions.errors import CapabilityNotFound, NotRetryable, WaitsForApproval
 from dragoman.services.tasks.actions.ports import Governance, Phase, Registry
@@ -27,11 +29,12 @@ from dragoman.services.tasks.engine.retries import RetryPolicy
 from dragoman.services.tasks.engine.steps import ActionBirth, LaneName, Queue, Step
 from dragoman.services.tasks.engine.store import EngineStore
 from dragoman.services.tasks.engine.store_effects import EffectStore
+from dragoman.services.tasks.engine.store_rows import OPEN, delegation_columns, task_columns
 from dragoman.services.tasks.errors import NotCancelable, TaskBusy, TaskMoved
 from dragoman.services.tasks.events import Json
 from dragoman.services.tasks.identity import caller_of
 from dragoman.services.tasks.lifecycle import TERMINAL, InvalidTransition, State, check_transition
-from dragoman.services.tasks.models import Task, context_key
+from dragoman.services.tasks.models import Task
 from dragoman.services.tasks.store_views import RunRow
 from dragoman.services.tasks.views import TaskViews
 from dragoman.services.workers.protocol import Performed
@@ -52,6 +55,7 @@ class TaskControl:
         views: TaskViews,
         *,
         db: Database,
+        actors: Actors,
         registry: Registry,
         governance: Governance,
         trail: AuditTrail,
@@ -63,6 +67,7 @@ class TaskControl:
         self._effects = effects
         self._views = views
         self._db = db
+        self._actors = actors
         self._registry = registry
         self._governance = governance
         self._trail = trail
@@ -90,10 +95,23 @@ class TaskControl:
 
     def _new_run(self, caller: Caller, run: RunRow, reason: str) -> ActionBirth:
         before, now = run.task, datetime.now(UTC)
-        queued = events.status(before.state, State.QUEUED, by=caller.subject, reason=reason)
+        queued = events.StatusEvent(before.state, State.QUEUED, by=caller.subject, reason=reason)
+        new_id = self._new_id()
+        rows: Rows = {
+            f"tasks/{new_id}": task_columns(State.QUEUED, owner=before.owner),
+            f"delegations/{new_id}": delegation_columns(
+                canonical=run.canonical,
+                run=run.run + 1,
+                actor=run.actor,
+                action=run.action,
+                matter=run.matter,
+                governance=run.governance,
+                envelope=run.envelope,
+            ),
+        }
         return ActionBirth(
             tenant=caller.tenant,
-            id=self._new_id(),
+            id=new_id,
             canonical=run.canonical,
             run=run.run + 1,
             context_id=before.context_id,
@@ -123,7 +141,7 @@ class TaskControl:
             deadline=run.deadline if run.deadline and run.deadline > now else None,
             governance=run.governance,
             envelope=run.envelope,
-            _record=self._record(caller, "task.retry", run, before, reason, new_run=run.run + 1),
+            _record=self._record(caller, "task.retry", run, before, reason, rows, new_run=run.run + 1),
         )
 
     async def cancel(self, caller: Caller, request: m.CancelTask) -> m.TaskView:
@@ -137,7 +155,8 @@ class TaskControl:
             run, task = await self._views.found(caller, request.task_id)
             if task.state in TERMINAL:
                 raise NotCancelable(task.state.value)
-            record = self._record(caller, "task.cancel", run, task, reason)
+            rows: Rows = {f"tasks/{task.id}": task_columns(State.CANCELLED)}
+            record = self._record(caller, "task.cancel", run, task, reason, rows)
             step = _step(caller, run, task, State.CANCELLED, reason, record, queue=Queue.END)
             if await self._write(step):
                 return await self._views.view(caller, request.task_id)
@@ -155,19 +174,24 @@ class TaskControl:
             raise TaskBusy(run.task.state.value)
         if run.waits_for:
             raise WaitsForApproval(run.waits_for)
-        if (effect := request.effect) is not None and effect.done:
-            await self._effects.settle_by_hand(caller.tenant, run.canonical, effect.step, effect.outcome)
-        elif effect is not None:
-            await self._effects.withdraw_by_hand(caller.tenant, run.canonical, effect.step)
+        if (effect := request.effect) is not None:
+            self._views.access.check_steering(caller)
+            await self._effects.answer(
+                caller.tenant, run.canonical, effect.step, done=effect.done, outcome=effect.outcome
+            )
         reason = f"answered by {caller.subject}"
         said = request.model_dump(mode="json", include={"input", "effect"}, exclude_none=True)
+        about: dict[str, str] = {"answer": hashed(said)}
+        if effect is not None:
+            about |= {"effect": effect.step, "effect_done": "yes" if effect.done else "no"}
+        queued: Rows = {f"tasks/{run.task.id}": task_columns(State.QUEUED)}
         step = _step(
             caller,
             run,
             run.task,
             State.QUEUED,
             reason,
-            self._record(caller, "task.provide_input", run, run.task, reason),
+            self._record(caller, "task.provide_input", run, run.task, reason, queued, **about),
             queue=Queue.READY,
             fifo_key=fifo_key_of(run.envelope),
             answer={"by": caller.subject, "at": datetime.now(UTC).isoformat(), **said},
@@ -185,15 +209,16 @@ class TaskControl:
         task = await self._views.find_turn_waiting_for_effect(tenant, canonical, step)
         if task is None:
             return
-        record = self._record(caller_of(task), "task.resume", None, task, reason)
+        rows: Rows = {f"tasks/{task.id}": task_columns(OPEN)}
+        record = self._record(caller_of(task), "task.resume", None, task, reason, rows)
         resumed = Step(
             tenant=tenant,
             id=task.id,
-            events=[events.status(State.INPUT_REQUIRED, State.QUEUED, reason=reason)],
+            events=[events.StatusEvent(State.INPUT_REQUIRED, State.QUEUED, reason=reason)],
             attempt=task.attempt,
             slot={"restart": (task.slot or {})["restart"]},
             queue=Queue.READY,
-            fifo_key=context_key(task.context_id),
+            fifo_key=task.thread.fifo_key,
             _records=(record,),
         )
         if await self._engine.write(resumed) is not None:
@@ -208,11 +233,12 @@ class TaskControl:
     async def _resume(self, run: RunRow, reason: str, *, more_attempts: int = 0, **details: str) -> None:
         """Queue a parked action again, by itself; nothing when someone else has moved it meanwhile."""
         task = run.task
-        record = self._record(caller_of(task), "task.resume", run, task, reason, **details)
+        rows: Rows = {f"tasks/{task.id}": task_columns(State.QUEUED)}
+        record = self._record(caller_of(task), "task.resume", run, task, reason, rows, **details)
         step = Step(
             tenant=task.tenant_id,
             id=task.id,
-            events=[events.status(State.INPUT_REQUIRED, State.QUEUED, reason=reason)],
+            events=[events.StatusEvent(State.INPUT_REQUIRED, State.QUEUED, reason=reason)],
             lane=LaneName.ACTION,
             attempt=task.attempt,
             queue=Queue.READY,
@@ -230,11 +256,12 @@ class TaskControl:
             InvalidTransition: the lifecycle does not allow it; the log of the task says that it was tried.
         """
         run, task = await self._views.found(caller, request.task_id)
+        self._views.access.check_steering(caller)
         try:
             check_transition(task.state, request.to)
         except InvalidTransition:
             reason = request.reason or "no such transition"
-            event = events.refused(task.state, request.to, by=caller.subject, reason=reason)
+            event = events.RefusedEvent(task.state, request.to, by=caller.subject, reason=reason)
             await self._store.note(caller.tenant, task.id, event)
             self._engine.notifier.happened(task.id)
             raise
@@ -278,7 +305,6 @@ class TaskControl:
 
     async def _move_by_hand(self, caller: Caller, run: RunRow, request: m.TransitionTask) -> None:
         reason = request.reason or f"moved by {caller.subject}"
-        record = self._record(caller, "task.transition", run, run.task, reason, to=request.to.value)
         error: Json | None = None
         artifacts: list[Json] | None = None
         queue, delay_s, until = Queue.END, 0.0, run.deadline
@@ -295,6 +321,8 @@ class TaskControl:
                 artifacts = result_artifacts(run.action, Performed(request.result or {}), run.governance)
             case _:
                 error = {"code": "MOVED_BY_HAND", "message": reason, "details": {"by": caller.subject}}
+        rows: Rows = {f"tasks/{run.task.id}": task_columns(request.to, artifacts=artifacts)}
+        record = self._record(caller, "task.transition", run, run.task, reason, rows, to=request.to.value)
         step = _step(
             caller, run, run.task, request.to, reason, record, queue=queue, delay_s=delay_s, until=until, error=error,
             artifacts=artifacts, fifo_key=fifo_key_of(run.envelope),
@@ -307,8 +335,9 @@ class TaskControl:
         route = await self._registry.find(caller, run.action)
         if route is None:
             raise CapabilityNotFound(run.action)
+        acting = await self._actors.check_again(caller_of(run.task), envelope, run.governance)
         judgment = await self._governance.judge(
-            caller, envelope, route.capability, task_id=run.canonical, phase=Phase.EXECUTION
+            caller, envelope, route.capability, acting=acting, task_id=run.canonical, phase=Phase.EXECUTION
         )
         if judgment.waits_for:
             raise WaitsForApproval(judgment.waits_for)
@@ -347,7 +376,7 @@ class TaskControl:
         for state in states:
             query = m.ListTasks(**request.model_dump(exclude={"limit", "reason", "state"}), state=state, limit=200)
             cursor: UUID | None = None
-            while page := await self._views.page(caller, query, 200, cursor):
+            while page := await self._views.page(caller, query, cursor):
                 cursor = page[-1].id
                 for task in page:
                     if task.action is None or task.task_id in seen:
@@ -368,11 +397,22 @@ class TaskControl:
         return m.ManyDone(done=done, refused=refused, more=more)
 
     def _record(
-        self, caller: Caller, name: str, run: RunRow | None, task: Task, reason: str, **details: str | int
+        self,
+        caller: Caller,
+        name: str,
+        run: RunRow | None,
+        task: Task,
+        reason: str,
+        rows: Rows | None = None,
+        **details: str | int,
     ) -> Line:
-        about: dict[str, str | int] = {"action": run.action, "actor": run.actor} if run else {"owner": task.owner}
+        about: dict[str, Detail] = {"action": run.action, "actor": run.actor} if run else {"owner": task.owner}
+        if run is not None and (acting := acting_in(run.governance, run.envelope)) is not None:
+            about |= acting.details()
         resource = str(run.canonical if run else task.id)
-        entry = Entry(name, Outcome.DONE, resource=resource, reason=reason[:500], details={**about, **details})
+        entry = Entry(
+            name, Outcome.DONE, resource=resource, reason=reason[:500], details={**about, **details}, rows=rows
+        )
         return self._trail.write(caller, entry)
 
 
@@ -388,18 +428,26 @@ def _first_of_key() -> Generator[None]:
 
 
 def _step(
-    caller: Caller, run: RunRow | None, task: Task, to: State, reason: str, record: Line, **details: object
+    caller: Caller,
+    run: RunRow | None,
+    task: Task,
+    to: State,
+    reason: str,
+    record: Line,
+    *,
+    error: Json | None = None,
+    **details: object,
 ) -> Step:
     """Return a step that somebody takes by hand, from where they saw the task."""
-    error = details.get("error")
     attempt = task.attempt + 1 if to is State.IN_PROGRESS else None
-    event = events.status(task.state, to, by=caller.subject, reason=reason, attempt=attempt, error=error)
+    event = events.StatusEvent(task.state, to, by=caller.subject, reason=reason, attempt=attempt, error=error)
     return Step(
         tenant=task.tenant_id,
         id=task.id,
         events=[event],
         lane=LaneName.ACTION if run else LaneName.TURN,
         attempt=task.attempt,
+        error=error,
         _records=(record,),
         **details,  # pyright: ignore[reportArgumentType] - the fields of a step, each by its name
     )

@@ -1,6 +1,6 @@
 """What can go wrong with tasks, beyond the general kinds."""
 
-from dragoman.errors import Conflict, DragomanError, InvalidInput, Kind, NotFound
+from dragoman.errors import Conflict, DragomanError, Forbidden, InvalidInput, Kind, NotFound
 
 
 class TaskNotFound(NotFound):
@@ -8,6 +8,10 @@ class TaskNotFound(NotFound):
 
     def __init__(self, ref: str) -> None:
         super().__init__("task", ref[:200])
+
+
+class CallerRefused(Forbidden):
+    """The caller that sent the work was let in then, and would not be now."""
 
 
 class TaskClosed(Conflict):

@@ -1,13 +1,13 @@
 """How a task came where it is: its steps and its attempts, read from the log of its runs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
+from dragoman.services.tasks.events import RefusedEvent, StatusEvent
 from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.shapes import AttemptOutcome, AttemptView, Json, Step
-from dragoman.services.tasks.store_views import RunRow
+from dragoman.services.tasks.store_views import LoggedStep, RunRow
 
 _ENDINGS = {
     State.SUCCEEDED: AttemptOutcome.SUCCEEDED,
@@ -25,46 +25,50 @@ class _Open:
     started_at: datetime
 
 
-def steps_of(runs: Sequence[RunRow], rows: Iterable[Any], *, owner: str) -> list[Step]:
-    """Every step of every run, numbered through."""
+def steps_of(runs: Sequence[RunRow], logged: Sequence[LoggedStep], *, owner: str) -> list[Step]:
+    """Return every step of every run, numbered through; without a name it was taken by its worker or by `owner`."""
     number = {run.task.id: run.run for run in runs}
-    steps: list[Step] = []
-    for place, row in enumerate(rows, start=1):
-        body: Json = row["body"]
-        steps.append(
-            Step(
-                **{"from": State(body["from"]) if "from" in body else None},
-                seq=place,
-                to=State(body["to"]),
-                at=row["at"],
-                actor=body.get("by") or (f"worker:{body['worker']}" if "worker" in body else owner),
-                worker=body.get("worker"),
-                attempt=body.get("attempt"),
-                run=number.get(row["task_id"], 1),
-                reason=body.get("reason"),
-                refused=body["kind"] == "refused",
-            )
-        )
-    return steps
+    return [
+        _step(step, place, run=number.get(step.task_id, 1), owner=owner) for place, step in enumerate(logged, start=1)
+    ]
 
 
-def attempts_of(runs: Sequence[RunRow], rows: Iterable[Any]) -> list[AttemptView]:
-    """Every attempt of every run, with its worker and its error."""
+def _step(logged: LoggedStep, place: int, *, run: int, owner: str) -> Step:
+    event = logged.event
+    if isinstance(event, RefusedEvent):
+        worker = attempt = None
+    else:
+        worker, attempt = event.worker, event.attempt
+    return Step(
+        **{"from": event.before},
+        seq=place,
+        to=event.to,
+        at=logged.at,
+        actor=event.by or (f"worker:{worker}" if worker is not None else owner),
+        worker=worker,
+        attempt=attempt,
+        run=run,
+        reason=event.reason,
+        refused=isinstance(event, RefusedEvent),
+    )
+
+
+def attempts_of(runs: Sequence[RunRow], logged: Sequence[LoggedStep]) -> list[AttemptView]:
+    """Return every attempt of every run, with its worker and its error."""
     number = {run.task.id: run.run for run in runs}
     attempts: list[AttemptView] = []
     current: _Open | None = None
-    for row in rows:
-        body: Json = row["body"]
-        if body["kind"] != "status":
+    for step in logged:
+        event = step.event
+        if not isinstance(event, StatusEvent):
             continue
-        to = State(body["to"])
         if current is not None:
-            outcome = _ENDINGS.get(to, AttemptOutcome.FAILED)
-            error = body.get("error") if outcome is not AttemptOutcome.LOST else None
-            attempts.append(_view(current, row["at"], outcome, error))
+            outcome = _ENDINGS.get(event.to, AttemptOutcome.FAILED)
+            error = event.error if outcome is not AttemptOutcome.LOST else None
+            attempts.append(_view(current, step.at, outcome, error))
             current = None
-        if to is State.IN_PROGRESS and body.get("attempt"):
-            current = _Open(body["attempt"], number.get(row["task_id"], 1), body.get("worker"), row["at"])
+        if event.to is State.IN_PROGRESS and event.attempt:
+            current = _Open(event.attempt, number.get(step.task_id, 1), event.worker, step.at)
     if current is not None:
         attempts.append(_view(current, None, AttemptOutcome.RUNNING, None))
     return attempts

@@ -1,10 +1,13 @@
 """Who asked, as a task keeps it: whoever goes on with the task acts for them."""
 
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from dragoman.context import Caller, PrincipalType, Role, TenantId
 from dragoman.services.tasks.models import Json, Task
+
+# Kept with the caller of a task of which the audit trail says nothing.
+UNRECORDED: Final = {"recorded": False}
 
 
 def caller_json(caller: Caller) -> Json:
@@ -18,6 +21,8 @@ def caller_json(caller: Caller) -> Json:
         "credential": caller.credential,
         "issued_at": caller.issued_at,
         "plan": caller.plan,
+        "kind_unknown": caller.kind_unknown,
+        "by_key": caller.by_key,
     }
 
 
@@ -38,4 +43,7 @@ def read_caller(tenant: UUID, kept: dict[str, Any]) -> Caller:
         credential=kept["credential"],
         issued_at=kept["issued_at"],
         plan=kept["plan"],
+        kind_unknown=kept.get("kind_unknown", False),
+        # A release that did not keep this may have kept a key: such a caller does not count as a person.
+        by_key=kept.get("by_key", True),
     )

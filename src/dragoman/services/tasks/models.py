@@ -3,9 +3,11 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
+from dragoman.services.tasks.events import Event
 from dragoman.services.tasks.lifecycle import RESTING, TERMINAL, State
 
 if TYPE_CHECKING:
@@ -54,6 +56,11 @@ class Task:
     once: list[Json] = field(default_factory=list[Json], repr=False)
 
     @property
+    def thread(self) -> "ThreadKey":
+        """The conversation that it belongs to."""
+        return ThreadKey(self.owner, self.context_id)
+
+    @property
     def terminal(self) -> bool:
         """Whether nothing more will happen to it."""
         return self.state in TERMINAL
@@ -88,7 +95,7 @@ class LoggedEvent:
 
     seq: int
     at: datetime
-    body: Json
+    event: Event
 
 
 @dataclass(slots=True)
@@ -128,8 +135,8 @@ class Incoming:
 
     `attach` is called with the task and its last event number before anything comes of the message. `skill` is whose
     work a new task is, where that is known. With `seen`, an answer is one to a task whose last event that was.
-    `tool_call` is what `find_tool_call` gives for the message. With `session_context` the first task of a new context
-    carries what matters when a conversation begins, unless the message names a tool: that is no conversation.
+    `tool_call` is what `find_tool_call` gives for the message. `opening` gives metadata for the first task of a new
+    context; it is not called for a message that names a tool, which begins no conversation.
     """
 
     message: Json
@@ -142,22 +149,50 @@ class Incoming:
     attach: Callable[[Task, int], Awaitable[object]] | None = None
     skill: str | None = None
     seen: int | None = None
-    session_context: bool = False
+    opening: Callable[[], Awaitable[Json]] | None = None
     tool_call: ToolCall | None = field(kw_only=True)
 
 
-@dataclass(frozen=True, slots=True)
+class Order(Enum):
+    """The order of a list: the last created first, or the last changed first."""
+
+    CREATED = "created"
+    CHANGED = "changed"
+
+
+class Cursor(NamedTuple):
+    """The last task of a page; in the order of creation its id says all."""
+
+    id: UUID
+    changed_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskQuery:
-    """Which tasks to list."""
+    """Which tasks to list, in which order, and where the page begins; filters that are None are left out."""
 
     limit: int = 50
+    order: Order = Order.CHANGED
+    after: Cursor | None = None
     context_id: str | None = None
     states: tuple[State, ...] | None = None
     auth: bool | None = None
-    since: datetime | None = None
-    after: tuple[datetime, UUID] | None = None
+    action: str | None = None
+    matter: str | None = None
+    actor: str | None = None
+    correlation_id: str | None = None
+    error: str | None = None
+    created_since: datetime | None = None
+    changed_since: datetime | None = None
 
 
-def context_key(context_id: str) -> str:
-    """Return the key by which the turns of one conversation run one after another."""
-    return f"context:{context_id}"
+class ThreadKey(NamedTuple):
+    """Which conversation: a context id is a name that its owner gave, and another's may have the same."""
+
+    owner: str
+    id: str
+
+    @property
+    def fifo_key(self) -> str:
+        """The key by which the turns of one conversation run one after another."""
+        return f"context:{self.owner}\n{self.id}"  # the name of an owner has no line break

@@ -1,7 +1,7 @@
 """What a door may ask of tasks. Doors hold this and not the service, just as they hold the gate."""
 
 from collections.abc import AsyncGenerator
-from typing import Any, Protocol
+from typing import Protocol
 from uuid import UUID
 
 from dragoman.context import Caller
@@ -28,8 +28,16 @@ class Tasks(Protocol):
         """How a task stands."""
         ...
 
-    async def page(self, caller: Caller, wanted: TaskQuery) -> tuple[list[Task], int]:
-        """Some tasks, and how many there are."""
+    async def exists(self, caller: Caller, ref: str) -> bool:
+        """Check whether a task of the tenant has this id or alias, whoever may touch it."""
+        ...
+
+    async def page(self, caller: Caller, query: TaskQuery) -> list[Task]:
+        """Return a page of tasks, one more than the limit if there are more."""
+        ...
+
+    async def count(self, caller: Caller, query: TaskQuery) -> int:
+        """Return how many tasks there are on all pages, up to 10,000."""
         ...
 
     def follow(
@@ -76,12 +84,4 @@ class Refusals(Protocol):
 
     async def record(self, caller: Caller, ref: str, error: DragomanError) -> None:
         """Record that a message to this task was refused, and why."""
-        ...
-
-
-class Sessions(Protocol):
-    """Knows what matters when a conversation begins."""
-
-    async def open(self, caller: Caller, said: str) -> dict[str, Any]:
-        """What the first task of a new conversation carries as its session context."""
         ...

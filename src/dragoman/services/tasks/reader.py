@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from uuid import UUID
 
-from dragoman.services.tasks.engine.batching import Batcher
+from dragoman.infra.batching import Batcher
 from dragoman.services.tasks.models import Task
 from dragoman.services.tasks.store import TaskStore
 

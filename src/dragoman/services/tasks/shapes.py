@@ -210,6 +210,8 @@ class TaskView(Output):
     correlation_id: str | None = None
     action: str | None = None
     actor: str
+    on_behalf_of: str | None = Field(default=None, description="For whom the actor acts.")
+    claims: list[str] = Field(default_factory=list[str], description="`on_behalf_of`, where no grant covers it.")
     matter: Json | None = None
     resource: Json | None = None
     deadline: datetime | None = None
@@ -234,6 +236,8 @@ class TaskSummary(Output):
     state: State
     action: str | None
     actor: str
+    on_behalf_of: str | None = Field(default=None, description="For whom the actor acts.")
+    claims: list[str] = Field(default_factory=list[str], description="`on_behalf_of`, where no grant covers it.")
     matter: str | None
     correlation_id: str | None
     attempt: int

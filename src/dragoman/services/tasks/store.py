@@ -1,13 +1,16 @@
 """The SQL by which a tenant sees its tasks and its conversations, and by which skills keep values for them."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import Any, Final, LiteralString
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import Any, LiteralString
 from uuid import UUID
 
 from dragoman.infra.db import Database, Scope
+from dragoman.services.tasks import events
+from dragoman.services.tasks.access import Visible
 from dragoman.services.tasks.errors import StateTooLarge, TaskStateTooLarge
 from dragoman.services.tasks.lifecycle import State
-from dragoman.services.tasks.models import Json, LoggedEvent, Task, TaskQuery
+from dragoman.services.tasks.models import Json, LoggedEvent, Task, TaskQuery, ThreadKey
+from dragoman.services.tasks.store_lists import count_statement, list_statement
 
 TASK_COLUMNS: LiteralString = """
 t.tenant_id, t.id, t.alias, t.context_id, t.owner, t.skill, t.state, t.status_at, t.message, t.error, t.slot, t.history,
@@ -37,41 +40,29 @@ WITH RECURSIVE page AS (
     WHERE p.bytes < $5
 )
 SELECT seq, at, body FROM page LIMIT $4"""
-# Only what is asked for is in the statement: a filter that may be null cannot go along an index.
-_LIST: LiteralString = f"SELECT {TASK_COLUMNS} FROM tasks t WHERE t.tenant_id = $1"
-# Counting goes on to here: a tenant with millions of tasks would pay for all of them with every page.
-MOST_COUNTED: Final = 10_000
-_COUNT: LiteralString = "SELECT count(*) AS n FROM (SELECT FROM tasks t WHERE t.tenant_id = $1"
-_PLACES: tuple[LiteralString, ...] = ("$3", "$4", "$5", "$6", "$7", "$8", "$9", "$10")
-_FILTERS: dict[str, LiteralString] = {
-    "context": "t.context_id = {}",
-    "states": "t.state = ANY({}::text[])",
-    "since": "t.status_at >= {}",
-    "auth": "coalesce(t.slot ? 'auth', false) = {}",
-    "after": "(t.status_at, t.id) < ({}::timestamptz, {}::uuid)",
-}
 
 FIND_THREAD: LiteralString = """
 SELECT expires_at < now() AS expired, CASE WHEN context_expires_at < now() THEN 0 ELSE bytes END AS bytes
-FROM threads WHERE tenant_id = $1 AND thread_id = $2"""
+FROM threads WHERE tenant_id = $1 AND owner = $2 AND thread_id = $3"""
 LOAD_CONTEXT: LiteralString = """
-SELECT conversation_context FROM threads WHERE tenant_id = $1 AND thread_id = $2 AND context_expires_at > now()"""
+SELECT conversation_context FROM threads
+WHERE tenant_id = $1 AND owner = $2 AND thread_id = $3 AND context_expires_at > now()"""
 LOAD_SESSION: LiteralString = """
-SELECT session_data->$3 AS value FROM threads
-WHERE tenant_id = $1 AND thread_id = $2 AND context_expires_at > now() AND session_data ? $3"""
+SELECT session_data->$4 AS value FROM threads
+WHERE tenant_id = $1 AND owner = $2 AND thread_id = $3 AND context_expires_at > now() AND session_data ? $4"""
 LOCK_SESSION: LiteralString = """
-SELECT CASE WHEN context_expires_at > now() THEN session_data->$3 END AS value
-FROM threads WHERE tenant_id = $1 AND thread_id = $2 FOR UPDATE"""
+SELECT CASE WHEN context_expires_at > now() THEN session_data->$4 END AS value
+FROM threads WHERE tenant_id = $1 AND owner = $2 AND thread_id = $3 FOR UPDATE"""
 # A value takes the place of the one before, of its bytes too: one that is changed often does not fill the conversation.
 SAVE_SESSION: LiteralString = """
-UPDATE threads SET session_data = session_data || jsonb_build_object($3::text, $4::jsonb), updated_at = now(),
-    bytes = bytes + octet_length($4::jsonb::text) - coalesce(octet_length((session_data->$3)::text), 0)
-WHERE tenant_id = $1 AND thread_id = $2
-  AND bytes + octet_length($4::jsonb::text) - coalesce(octet_length((session_data->$3)::text), 0) <= $5"""
+UPDATE threads SET session_data = session_data || jsonb_build_object($4::text, $5::jsonb), updated_at = now(),
+    bytes = bytes + octet_length($5::jsonb::text) - coalesce(octet_length((session_data->$4)::text), 0)
+WHERE tenant_id = $1 AND owner = $2 AND thread_id = $3
+  AND bytes + octet_length($5::jsonb::text) - coalesce(octet_length((session_data->$4)::text), 0) <= $6"""
 DROP_SESSION: LiteralString = """
-UPDATE threads SET session_data = session_data - $3,
-    bytes = bytes - coalesce(octet_length((session_data->$3)::text), 0)
-WHERE tenant_id = $1 AND thread_id = $2"""
+UPDATE threads SET session_data = session_data - $4,
+    bytes = bytes - coalesce(octet_length((session_data->$4)::text), 0)
+WHERE tenant_id = $1 AND owner = $2 AND thread_id = $3"""
 
 LOAD_DATA: LiteralString = "SELECT value FROM task_data WHERE tenant_id = $1 AND task_id = $2 AND key = $3"
 # A value weighs as much as its text and its name, and its row too: many that are empty are much all the same.
@@ -104,27 +95,27 @@ class ThreadStore:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    async def find(self, tenant: UUID, thread_id: str) -> tuple[bool, int] | None:
+    async def find(self, tenant: UUID, thread: ThreadKey) -> tuple[bool, int] | None:
         """Whether it has expired, and how much it holds; None when there is none."""
-        row = await self._db.find(Scope(tenant), FIND_THREAD, tenant, thread_id)
+        row = await self._db.find(Scope(tenant), FIND_THREAD, tenant, *thread)
         return (row["expired"], row["bytes"]) if row else None
 
-    async def said(self, tenant: UUID, thread_id: str) -> list[Json]:
+    async def said(self, tenant: UUID, thread: ThreadKey) -> list[Json]:
         """The conversation, while it is fresh."""
-        row = await self._db.find(Scope(tenant), LOAD_CONTEXT, tenant, thread_id)
+        row = await self._db.find(Scope(tenant), LOAD_CONTEXT, tenant, *thread)
         return row["conversation_context"] if row else []
 
-    async def load(self, tenant: UUID, thread_id: str, key: str) -> Any | None:
+    async def load(self, tenant: UUID, thread: ThreadKey, key: str) -> Any | None:
         """A value that a skill kept for the conversation."""
-        row = await self._db.find(Scope(tenant), LOAD_SESSION, tenant, thread_id, key)
+        row = await self._db.find(Scope(tenant), LOAD_SESSION, tenant, *thread, key)
         return row["value"] if row else None
 
-    async def save(self, tenant: UUID, thread_id: str, key: str, value: Any, limit_bytes: int) -> bool:
+    async def save(self, tenant: UUID, thread: ThreadKey, key: str, value: Any, limit_bytes: int) -> bool:
         """Keep a value for the conversation; False when it would hold too much."""
-        return await self._db.execute(Scope(tenant), SAVE_SESSION, tenant, thread_id, key, value, limit_bytes) > 0
+        return await self._db.execute(Scope(tenant), SAVE_SESSION, tenant, *thread, key, value, limit_bytes) > 0
 
     async def modify(
-        self, tenant: UUID, thread_id: str, key: str, change: Callable[[Any], Any], limit_bytes: int
+        self, tenant: UUID, thread: ThreadKey, key: str, change: Callable[[Any], Any], limit_bytes: int
     ) -> Any:
         """Replace a value by what `change` makes of it, under the lock of the conversation; return that.
 
@@ -132,17 +123,17 @@ class ThreadStore:
             StateTooLarge: the conversation would hold more than it may; nothing is changed.
         """
         async with self._db.unit(Scope(tenant)):
-            row = await self._db.find(Scope(tenant), LOCK_SESSION, tenant, thread_id, key)
+            row = await self._db.find(Scope(tenant), LOCK_SESSION, tenant, *thread, key)
             value = change(row["value"] if row else None)
             if value is None:
-                await self.remove(tenant, thread_id, key)
-            elif not await self.save(tenant, thread_id, key, value, limit_bytes):
+                await self.remove(tenant, thread, key)
+            elif not await self.save(tenant, thread, key, value, limit_bytes):
                 raise StateTooLarge(limit_bytes=limit_bytes)
             return value
 
-    async def remove(self, tenant: UUID, thread_id: str, key: str) -> None:
+    async def remove(self, tenant: UUID, thread: ThreadKey, key: str) -> None:
         """Forget a value."""
-        await self._db.execute(Scope(tenant), DROP_SESSION, tenant, thread_id, key)
+        await self._db.execute(Scope(tenant), DROP_SESSION, tenant, *thread, key)
 
 
 class TaskStore:
@@ -169,7 +160,7 @@ class TaskStore:
     async def events(self, tenant: UUID, task_id: UUID, after: int, limit: int = 1000) -> list[LoggedEvent]:
         """What happened since; fewer than the limit when they are large, so that a reader holds little at a time."""
         rows = await self._db.fetch(self._scope(tenant), EVENTS, tenant, task_id, after, limit, _PAGE_BYTES)
-        return [LoggedEvent(row["seq"], row["at"], row["body"]) for row in rows]
+        return [LoggedEvent(row["seq"], row["at"], events.decode(row["body"])) for row in rows]
 
     async def questions(self, tenant: UUID, task_id: UUID) -> list[Json]:
         """Return the messages with which a task asked for something, the latest first."""
@@ -185,23 +176,15 @@ class TaskStore:
                 if until is None or seq <= until:
                     yield happening
 
-    async def page(self, tenant: UUID, query: TaskQuery) -> list[Task]:
-        """Return tasks, the latest first; one more than the limit when there are more."""
-        filters = _filters(query)
-        statement = filtered(_LIST, _FILTERS, filters)
-        if query.after is not None:
-            filters |= {"after": query.after[0], "id": query.after[1]}
-            at, last = _PLACES[len(filters) - 2], _PLACES[len(filters) - 1]
-            statement += " AND " + _FILTERS["after"].format(at, last)
-        statement += " ORDER BY t.status_at DESC, t.id DESC LIMIT $2"
-        rows = await self._db.fetch(self._scope(tenant), statement, tenant, query.limit + 1, *filters.values())
-        return [read_task(row) for row in rows]
+    async def page(self, tenant: UUID, query: TaskQuery, visible: Visible) -> list[Task]:
+        """Return a page of tasks; one more than the limit when there are more."""
+        statement, values = list_statement(query, visible, columns=TASK_COLUMNS)
+        return [read_task(row) for row in await self._db.fetch(self._scope(tenant), statement, tenant, *values)]
 
-    async def count(self, tenant: UUID, query: TaskQuery) -> int:
-        """Return how many there are in all, up to `MOST_COUNTED`."""
-        filters = _filters(query)
-        statement = filtered(_COUNT, _FILTERS, filters) + " LIMIT $2) AS found"
-        row = await self._db.find(self._scope(tenant), statement, tenant, MOST_COUNTED, *filters.values())
+    async def count(self, tenant: UUID, query: TaskQuery, visible: Visible) -> int:
+        """Return how many there are on all pages, up to `MOST_COUNTED`."""
+        statement, values = count_statement(query, visible)
+        row = await self._db.find(self._scope(tenant), statement, tenant, *values)
         return row["n"] if row else 0
 
     async def load(self, tenant: UUID, task_id: UUID, key: str) -> Any | None:
@@ -233,18 +216,3 @@ class TaskStore:
     async def remove(self, tenant: UUID, task_id: UUID, key: str) -> None:
         """Forget a value."""
         await self._db.execute(self._scope(tenant), DROP_DATA, tenant, task_id, key)
-
-
-def filtered(
-    statement: LiteralString, conditions: Mapping[str, LiteralString], filters: Mapping[str, Any]
-) -> LiteralString:
-    """Return the statement with the conditions of these filters, whose values are its parameters from $3 on."""
-    for name, place in zip(filters, _PLACES, strict=False):
-        statement += " AND " + conditions[name].format(place)
-    return statement
-
-
-def _filters(query: TaskQuery) -> dict[str, Any]:
-    states = [state.value for state in query.states] if query.states is not None else None
-    asked = {"context": query.context_id, "states": states, "since": query.since, "auth": query.auth}
-    return {name: value for name, value in asked.items() if value is not None}

@@ -1,14 +1,17 @@
 """The SQL by which a tenant looks at its tasks."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString
 from uuid import UUID
 
 from dragoman.infra.db import Database, Scope
-from dragoman.services.tasks.models import Json, Task
-from dragoman.services.tasks.store import TASK_COLUMNS, filtered, read_task
+from dragoman.services.tasks.access import Visible
+from dragoman.services.tasks.events import RefusedEvent, StatusEvent, decode_step
+from dragoman.services.tasks.models import Json, Task, TaskQuery
+from dragoman.services.tasks.store import TASK_COLUMNS, read_task
+from dragoman.services.tasks.store_lists import list_statement
 
 _RUN: LiteralString = """
 d.canonical_id, d.run, d.actor, d.action, d.matter, d.correlation_id, d.max_attempts, d.deadline, d.dry_run,
@@ -28,38 +31,22 @@ UNION ALL
 SELECT {TASK_COLUMNS}, {_RUN} FROM delegations d JOIN tasks t ON t.tenant_id = d.tenant_id AND t.id = d.task_id
 WHERE d.tenant_id = $1 AND d.canonical_id = $2 AND d.run > 1"""
 STEPS: LiteralString = """
-SELECT task_id, seq, at, body FROM task_events
+SELECT task_id, at, body FROM task_events
 WHERE tenant_id = $1 AND task_id = ANY($2::uuid[]) AND body->>'kind' IN ('status', 'refused')
 ORDER BY array_position($2::uuid[], task_id), seq"""
-_LIST: LiteralString = """
-SELECT t.id, d.canonical_id, t.state, d.action, coalesce(d.actor, t.owner) AS actor, d.matter, d.correlation_id,
-       t.attempt, t.error, t.created_at, t.status_at
-FROM tasks t LEFT JOIN delegations d ON d.tenant_id = t.tenant_id AND d.task_id = t.id
-WHERE t.tenant_id = $1"""
-# Each is found along an index of its own; what a tenant asks for in all forms at once would be a scan of all it has.
-# Who acts is who asked: an envelope whose actor is another than its sender is refused.
-_FILTERS: dict[str, LiteralString] = {
-    "after": "t.id < {}",
-    "state": "t.state = {}",
-    "action": "d.action = {}",
-    "matter": "d.matter = {}",
-    "actor": "t.owner = {}",
-    "correlation_id": "d.correlation_id = {}",
-    "error": "t.error_code = {}",
-    "since": "t.created_at >= {}",
-}
-_NOT_DONE: LiteralString = " AND t.state <> 'succeeded'"
+SUMMARY_COLUMNS: LiteralString = """
+t.id, d.canonical_id, t.state, d.action, coalesce(d.actor, t.owner) AS actor, d.matter, d.correlation_id,
+d.governance -> 'on_behalf_of' ->> 'subject' AS on_behalf_of, d.governance -> 'on_behalf_of' ->> 'grant' AS grant_id,
+t.attempt, t.error, t.created_at, t.status_at"""
 
 
-def list_statement(filters: Mapping[str, Any]) -> LiteralString:
-    """The statement for these filters, whose values are its parameters from $3 on.
+@dataclass(frozen=True, slots=True)
+class LoggedStep:
+    """A transition of a task, made or refused."""
 
-    They are: after, state, action, matter, actor, correlation_id, error, since.
-    """
-    statement = filtered(_LIST, _FILTERS, filters)
-    if filters.get("state") not in (None, "succeeded"):
-        statement += _NOT_DONE  # says to PostgreSQL that the index of the others has them all
-    return statement + " ORDER BY t.id DESC LIMIT $2"
+    task_id: UUID
+    at: datetime
+    event: StatusEvent | RefusedEvent
 
 
 @dataclass(slots=True)
@@ -108,11 +95,12 @@ class TaskViewStore:
         found = [RunRow(read_task(row, 18), *row[18:]) for row in rows]
         return sorted(found, key=lambda run: run.run)
 
-    async def steps(self, tenant: UUID, task_ids: Sequence[UUID]) -> Sequence[Any]:
-        """The steps of these tasks, one task after the other: task_id, seq, at, body."""
-        return await self._db.fetch(self._scope(tenant), STEPS, tenant, list(task_ids))
+    async def steps(self, tenant: UUID, task_ids: Sequence[UUID]) -> list[LoggedStep]:
+        """Return the steps of these tasks, made or refused, one task after the other."""
+        rows = await self._db.fetch(self._scope(tenant), STEPS, tenant, list(task_ids))
+        return [LoggedStep(row["task_id"], row["at"], decode_step(row["body"])) for row in rows]
 
-    async def page(self, tenant: UUID, limit: int, **filters: Any) -> Sequence[Any]:
-        """Newest first, one more than the limit; the filters are those of `list_statement`, None for any."""
-        given = {name: value for name, value in filters.items() if value is not None}
-        return await self._db.fetch(self._scope(tenant), list_statement(given), tenant, limit + 1, *given.values())
+    async def page(self, tenant: UUID, query: TaskQuery, visible: Visible) -> Sequence[Any]:
+        """Return a page of summaries; one more than the limit when there are more."""
+        statement, values = list_statement(query, visible, columns=SUMMARY_COLUMNS)
+        return await self._db.fetch(self._scope(tenant), statement, tenant, *values)

@@ -5,10 +5,12 @@ from uuid import UUID
 from dragoman.context import Caller
 from dragoman.errors import Conflict
 from dragoman.services.tasks import shapes as m
+from dragoman.services.tasks.access import TaskAccess
+from dragoman.services.tasks.actions.actors import Acting, acting_in
 from dragoman.services.tasks.errors import TaskNotFound
 from dragoman.services.tasks.history import attempts_of, steps_of
 from dragoman.services.tasks.lifecycle import State
-from dragoman.services.tasks.models import Json, Task
+from dragoman.services.tasks.models import Cursor, Json, Order, Task, TaskQuery
 from dragoman.services.tasks.store import TaskStore
 from dragoman.services.tasks.store_views import RunRow, TaskViewStore
 
@@ -16,19 +18,21 @@ from dragoman.services.tasks.store_views import RunRow, TaskViewStore
 class TaskViews:
     """Reads the tasks of a tenant."""
 
-    def __init__(self, tasks: TaskStore, views: TaskViewStore) -> None:
+    def __init__(self, tasks: TaskStore, views: TaskViewStore, access: TaskAccess) -> None:
         self._tasks = tasks
         self._views = views
+        self.access = access
 
     async def get(self, caller: Caller, ref: str) -> Task:
         """Return a task of any kind.
 
         Raises:
-            TaskNotFound: it does not exist, or is another tenant's.
+            TaskNotFound: it does not exist, or the caller may not see it.
         """
         task = await self._tasks.find(caller.tenant, ref)
         if task is None:
             raise TaskNotFound(ref)
+        self.access.check(caller, task, ref)
         return task
 
     async def runs(self, caller: Caller, task: Task) -> list[RunRow]:
@@ -48,7 +52,7 @@ class TaskViews:
         """Return the latest run of an action.
 
         Raises:
-            TaskNotFound: it does not exist, or is another tenant's.
+            TaskNotFound: it does not exist, or the caller may not see it.
             Conflict: it was not handed over.
         """
         run, _ = await self.found(caller, ref)
@@ -82,20 +86,21 @@ class TaskViews:
         waits = runs and runs[-1].task.state is State.INPUT_REQUIRED and approval_id in (runs[-1].waits_for or ())
         return runs[-1:] if waits else []
 
-    async def page(self, caller: Caller, given: m.ListTasks, limit: int, cursor: UUID | None) -> list[m.TaskSummary]:
+    async def page(self, caller: Caller, request: m.ListTasks, cursor: UUID | None) -> list[m.TaskSummary]:
         """Return tasks of every kind, newest first, one more than the limit if there are more."""
-        rows = await self._views.page(
-            caller.tenant,
-            limit,
-            after=cursor,
-            state=given.state.value if given.state else None,
-            action=given.action,
-            matter=given.matter,
-            actor=given.actor,
-            correlation_id=given.correlation_id,
-            error=given.error,
-            since=given.since,
+        query = TaskQuery(
+            limit=request.limit,
+            order=Order.CREATED,
+            after=Cursor(cursor) if cursor is not None else None,
+            states=(request.state,) if request.state is not None else None,
+            action=request.action,
+            matter=request.matter,
+            actor=request.actor,
+            correlation_id=request.correlation_id,
+            error=request.error,
+            created_since=request.since,
         )
+        rows = await self._views.page(caller.tenant, query, self.access.visible(caller))
         return [
             m.TaskSummary(
                 id=row["id"],
@@ -103,6 +108,7 @@ class TaskViews:
                 state=State(row["state"]),
                 action=row["action"],
                 actor=row["actor"],
+                **_acting(Acting(row["on_behalf_of"], row["grant_id"]) if row["on_behalf_of"] else None),
                 matter=row["matter"],
                 correlation_id=row["correlation_id"],
                 attempt=max(row["attempt"], 1),
@@ -117,7 +123,7 @@ class TaskViews:
         """Return a task with its history and attempts.
 
         Raises:
-            TaskNotFound: it does not exist, or is another tenant's.
+            TaskNotFound: it does not exist, or the caller may not see it.
         """
         task = await self.get(caller, ref)
         runs = await self.runs(caller, task)
@@ -143,6 +149,7 @@ def _view(run: RunRow, *, first: RunRow) -> m.TaskView:
         correlation_id=run.correlation_id,
         action=run.action,
         actor=run.actor,
+        **_acting(acting_in(run.governance, run.envelope)),
         matter=run.envelope["matter"],
         resource=run.envelope["resource"],
         deadline=run.deadline,
@@ -156,6 +163,10 @@ def _view(run: RunRow, *, first: RunRow) -> m.TaskView:
         result=made.get("result"),
         evidence=made.get("evidence", {}).get("evidence", []),
     )
+
+
+def _acting(acting: Acting | None) -> Json:
+    return acting.shown() if acting is not None else {}
 
 
 def _conversation(task: Task, steps: list[m.Step]) -> m.TaskView:

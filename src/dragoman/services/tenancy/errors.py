@@ -31,6 +31,18 @@ class OwnTenant(Conflict):
         super().__init__("you cannot suspend or delete the tenant that your credentials belong to", reason="OWN_TENANT")
 
 
+class TooManyRevocations(Conflict):
+    """The tenant has revoked as many tokens, or principals, as it may within the longest life of a token."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(
+            f"the tenant has {most} revocations, which is the most: revoke the principal instead of its tokens, "
+            "disable the user, or wait until the earliest ones have expired",
+            most=most,
+            reason="TOO_MANY_REVOCATIONS",
+        )
+
+
 class RoleTooHigh(Forbidden):
     """Nobody hands out more than they have."""
 
@@ -43,5 +55,7 @@ class ScopeTooWide(Forbidden):
 
     def __init__(self, scopes: list[str]) -> None:
         super().__init__(
-            "a key may not do more than the credential that makes it", scopes=scopes, reason="SCOPE_TOO_WIDE"
+            "this credential is limited to scopes and cannot hand out more than it may do itself",
+            scopes=scopes,
+            reason="SCOPE_TOO_WIDE",
         )

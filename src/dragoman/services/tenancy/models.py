@@ -148,6 +148,7 @@ class Identity(Output):
     tenant: str
     subject: str
     type: PrincipalType
+    person: bool = Field(description="Whether the credentials prove a person, who may decide for people and sign.")
     roles: list[Role]
     scopes: list[str] | None
 
@@ -237,7 +238,10 @@ class CreateKey(Input):
 
     name: Name = Field(description="What the key is for.", examples=["nightly report"])
     subject: Name | None = Field(None, description="The principal it speaks as; `key:<name>` when unset.")
-    principal_type: PrincipalType = Field(PrincipalType.SERVICE, description="What holds the key.")
+    principal_type: PrincipalType = Field(
+        PrincipalType.SERVICE,
+        description="What the key speaks as. No key counts as a person: none decides what is for people, or signs.",
+    )
     role: Role = Field(Role.AGENT, description="What the holder is; at most what the maker is.")
     scopes: Scopes | None = None
     expires_at: AwareDatetime | None = Field(None, description="When it stops working, RFC 3339 with an offset.")

@@ -1,11 +1,11 @@
 """The SQL of tenants, users, keys and revocations."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, LiteralString
 from uuid import UUID
 
-from dragoman.infra.auth.authenticator import InvitationRecord, KeyRecord, TenantRecord
+from dragoman.infra.auth.authenticator import InvitationRecord, KeyRecord, LinkRecord, TenantRecord
 from dragoman.infra.db import Database, Scope
 
 _TENANT: LiteralString = "id, slug, name, plan, status, settings, version, created_at, updated_at"
@@ -37,6 +37,7 @@ INSERT INTO users (tenant_id, id, subject, email, name, role, status, invitation
 VALUES ($1, $2, $3, $4, $5, $6, 'invited', $7, $8) RETURNING {_USER}, invitation_expires_at"""
 FIND_USER: LiteralString = f"SELECT {_USER} FROM users WHERE tenant_id = $1 AND id = $2"
 FIND_SUBJECT: LiteralString = f"SELECT {_USER} FROM users WHERE tenant_id = $1 AND subject = $2"
+FIND_EMAIL: LiteralString = f"SELECT {_USER} FROM users WHERE tenant_id = $1 AND email = $2"
 LIST_USERS: LiteralString = f"""
 SELECT {_USER} FROM users
 WHERE tenant_id = $1 AND ($3::uuid IS NULL OR id < $3) AND ($4::text IS NULL OR role = $4)
@@ -60,6 +61,13 @@ INSERT INTO api_keys (tenant_id, id, name, subject, principal_type, role, scopes
                       created_by, expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING {_KEY}"""
 FIND_KEY: LiteralString = f"SELECT {_KEY} FROM api_keys WHERE tenant_id = $1 AND id = $2"
+# A key may have made another: all who are behind it.
+FIND_MAKERS: LiteralString = """
+WITH RECURSIVE made AS (
+    SELECT k.created_by FROM api_keys k WHERE k.tenant_id = $1 AND k.subject = ANY($2::text[])
+    UNION
+    SELECT k.created_by FROM made m JOIN api_keys k ON k.tenant_id = $1 AND k.subject = m.created_by)
+SELECT created_by FROM made"""
 LIST_KEYS: LiteralString = f"""
 SELECT {_KEY} FROM api_keys
 WHERE tenant_id = $1 AND ($3::uuid IS NULL OR id < $3) AND ($4 OR revoked_at IS NULL)
@@ -72,15 +80,30 @@ RETURNING {_KEY}"""
 REVOKE: LiteralString = """
 INSERT INTO revocations (tenant_id, ref, not_before, reason) VALUES ($1, $2, $3, $4)
 ON CONFLICT (tenant_id, ref) DO UPDATE
-SET not_before = greatest(revocations.not_before, excluded.not_before), expires_at = NULL, reason = excluded.reason"""
+SET not_before = greatest(revocations.not_before, excluded.not_before), reason = excluded.reason"""
+COUNT_REVOCATIONS: LiteralString = """
+SELECT count(*) AS n FROM (
+    SELECT FROM revocations WHERE tenant_id = $1 AND ref LIKE $2 AND ref <> $3 LIMIT $4) AS listed"""
+# The row of a key outlives the entry that voids it.
+END_KEY_OF_REF: LiteralString = """
+UPDATE api_keys SET revoked_at = now() WHERE tenant_id = $1 AND id::text = $2 AND revoked_at IS NULL"""
+END_KEYS_OF_SUBJECT: LiteralString = """
+UPDATE api_keys SET revoked_at = now()
+WHERE tenant_id = $1 AND subject = $2 AND created_at < $3 AND revoked_at IS NULL"""
 READMIT: LiteralString = """
-UPDATE revocations SET not_before = $3, expires_at = NULL, reason = 'readmitted' WHERE tenant_id = $1 AND ref = $2"""
+UPDATE revocations SET not_before = $3, reason = 'readmitted' WHERE tenant_id = $1 AND ref = $2"""
 UNREVOKE: LiteralString = "DELETE FROM revocations WHERE tenant_id = $1 AND ref = $2"
 
 FIND_TENANT_RECORD: LiteralString = "SELECT id, slug, plan, status FROM auth_find_tenant($1)"
 FIND_KEY_RECORD: LiteralString = "SELECT * FROM auth_find_key($1)"
 FIND_INVITATION: LiteralString = "SELECT * FROM auth_find_invitation($1)"
-LIST_REVOCATIONS: LiteralString = "SELECT * FROM auth_list_revocations()"
+FIND_LINK: LiteralString = "SELECT * FROM auth_find_signing_link($1)"
+# A page is read along the key, whatever the planner believes of a table that has just been filled.
+ALONG_THE_KEY: LiteralString = """
+SELECT set_config('enable_sort', 'off', true), set_config('enable_seqscan', 'off', true),
+       set_config('enable_bitmapscan', 'off', true)"""
+LIST_REVOCATIONS: LiteralString = """
+SELECT ref, not_before FROM revocations WHERE tenant_id = $1 AND ref > $2 ORDER BY ref LIMIT $3"""
 _NOBODY = Scope()
 
 
@@ -146,6 +169,10 @@ class TenancyStore:
         """The user whom tokens call by this name."""
         return await self._find(scope, FIND_SUBJECT, scope.tenant, subject)
 
+    async def find_email(self, scope: Scope, email: str) -> Record | None:
+        """The user with this address."""
+        return await self._find(scope, FIND_EMAIL, scope.tenant, email)
+
     async def list_users(
         self, scope: Scope, limit: int, after: UUID | None, role: str | None, status: str | None
     ) -> list[Record]:
@@ -182,6 +209,11 @@ class TenancyStore:
         """One key."""
         return await self._find(scope, FIND_KEY, scope.tenant, key_id)
 
+    async def find_makers(self, scope: Scope, subjects: Iterable[str]) -> frozenset[str]:
+        """Who made the keys of these subjects, and the keys of those who did; of revoked keys too."""
+        rows = await self._all(scope, FIND_MAKERS, scope.tenant, [*subjects])
+        return frozenset(row["created_by"] for row in rows)
+
     async def list_keys(self, scope: Scope, limit: int, after: UUID | None, *, revoked: bool) -> list[Record]:
         """Newest first."""
         return await self._all(scope, LIST_KEYS, scope.tenant, limit, after, revoked)
@@ -201,6 +233,18 @@ class TenancyStore:
     async def revoke(self, scope: Scope, tenant: UUID, ref: str, *, not_before: datetime, reason: str) -> None:
         """A later revocation never lets in what an earlier one refused."""
         await self._db.execute(scope, REVOKE, tenant, ref, not_before, reason)
+
+    async def count_revocations(self, scope: Scope, tenant: UUID, kind: str, ref: str, *, most: int) -> int:
+        """Count the entries of a kind (`cred:` or `user:`) beside this one, up to `most`."""
+        return (await self._one(scope, COUNT_REVOCATIONS, tenant, f"{kind}%", ref, most))["n"]
+
+    async def end_keys(self, scope: Scope, tenant: UUID, ref: str, *, not_before: datetime) -> None:
+        """Mark the keys that an entry voids as revoked."""
+        kind, _, name = ref.partition(":")
+        if kind == "cred":
+            await self._db.execute(scope, END_KEY_OF_REF, tenant, name)
+        elif kind == "user":
+            await self._db.execute(scope, END_KEYS_OF_SUBJECT, tenant, name, not_before)
 
     async def readmit(self, scope: Scope, tenant: UUID, ref: str, *, not_before: datetime) -> bool:
         """Let it in again, but only with what is issued from that moment on; False when it was never shut out."""
@@ -261,15 +305,20 @@ class Directory:
             return None
         return InvitationRecord(TenantRecord(row["tenant_id"], row["slug"], "standard", row["status"]), row["user_id"])
 
-    async def list_revocations(self) -> Sequence[tuple[UUID, str, float, float | None]]:
-        """Everything that is refused now: tenant, ref, not before, until when the entry matters."""
-        rows = await self._db.fetch(_NOBODY, LIST_REVOCATIONS)
+    async def find_link(self, code_hash: bytes) -> LinkRecord | None:
+        """By the hash of its code."""
+        row = await self._db.find(_NOBODY, FIND_LINK, code_hash)
+        if row is None:
+            return None
+        return LinkRecord(TenantRecord(row["tenant_id"], row["slug"], row["plan"], row["status"]), row["link_id"])
+
+    async def list_revocations(self, tenant: UUID, *, after: str, limit: int) -> Sequence[tuple[str, float]]:
+        """What is refused in a tenant now, in the order of the refs: each with the time that it refuses until."""
+        scope = Scope(tenant)
+        async with self._db.unit(scope):
+            await self._db.find(scope, ALONG_THE_KEY)
+            rows = await self._db.fetch(scope, LIST_REVOCATIONS, tenant, after, limit)
         return [
-            (
-                row["tenant_id"],
-                row["ref"],
-                float("inf") if row["not_before"].year == 9999 else row["not_before"].timestamp(),
-                row["expires_at"].timestamp() if row["expires_at"] else None,
-            )
+            (row["ref"], float("inf") if row["not_before"].year == 9999 else row["not_before"].timestamp())
             for row in rows
         ]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Protocol
 from uuid import UUID
 
 from dragoman.context import Caller, Role
@@ -10,7 +11,7 @@ from dragoman.infra.auth.secrets import hash_secret, new_invitation
 from dragoman.infra.auth.tokens import Grant, Issuer
 from dragoman.infra.db import UniqueViolated, scope_of
 from dragoman.operations import Page, page
-from dragoman.services.tenancy.errors import EmailTaken, RoleTooHigh, WrongState
+from dragoman.services.tenancy.errors import EmailTaken, RoleTooHigh, ScopeTooWide, WrongState
 from dragoman.services.tenancy.models import (
     AcceptedInvitation,
     AcceptInvitation,
@@ -44,6 +45,24 @@ def check_role(caller: Caller, role: Role) -> None:
         raise RoleTooHigh(role.value)
 
 
+class ShutOut(Protocol):
+    """Hears of principals that are disabled or deleted."""
+
+    async def __call__(self, caller: Caller, subject: str, reason: str, /) -> None:
+        """End what others may do in their name, in the unit that shuts them out."""
+        ...
+
+
+def check_unlimited(caller: Caller) -> None:
+    """Refuse to hand out a role with a credential that is limited to scopes: whoever has the role may do more.
+
+    Raises:
+        ScopeTooWide: the caller's credential lists scopes.
+    """
+    if caller.scopes is not None:
+        raise ScopeTooWide(sorted(caller.scopes))
+
+
 class UserService:
     """Keeps the people of a tenant."""
 
@@ -55,20 +74,25 @@ class UserService:
         pepper: bytes,
         issuer: Issuer | None,
         new_id: Callable[[], UUID],
+        shut_out: ShutOut,
     ) -> None:
         self._store = store
         self._revocations = revocations
         self._pepper = pepper
         self._issuer = issuer
         self._new_id = new_id
+        self._shut_out = shut_out
 
     async def invite(self, caller: Caller, new: InviteUser) -> InvitedUser:
         """Let a person in, once they show the code that this returns.
 
         Raises:
+            RoleTooHigh: the role is more than the caller has.
+            ScopeTooWide: the caller's own credential is limited to scopes.
             EmailTaken: the tenant has a user with this address or subject.
         """
         check_role(caller, new.role)
+        check_unlimited(caller)
         code = new_invitation()
         subject = new.subject or new.email
         try:
@@ -132,12 +156,15 @@ class UserService:
         """Rename, or give another role; a new role ends every session that still claims the old one.
 
         Raises:
+            RoleTooHigh: the role, or that of the user, is more than the caller has.
+            ScopeTooWide: a role is given, and the caller's own credential is limited to scopes.
             Stale: the user is no longer at the expected version.
         """
         user = await self.get(caller, change)
         check_role(caller, user.role)
         if change.role is not None:
             check_role(caller, change.role)
+            check_unlimited(caller)
         row = await self._store.change_user(
             scope_of(caller),
             user.id,
@@ -159,6 +186,7 @@ class UserService:
         # The user first, the revocation second, here and everywhere: two who lock them crosswise wait for each other.
         disabled = await self._move(caller, user, UserStatus.DISABLED)
         await self._revocations.revoke(caller, caller.tenant, f"user:{user.subject}", reason="disabled")
+        await self._shut_out(caller, user.subject, "disabled")
         return disabled
 
     async def enable(self, caller: Caller, ref: UserRef) -> User:
@@ -176,6 +204,7 @@ class UserService:
         if await self._store.delete_user(scope_of(caller), user.id) is None:
             raise NotFound("user", ref.user_id)
         await self._revocations.revoke(caller, caller.tenant, f"user:{user.subject}", reason="deleted")
+        await self._shut_out(caller, user.subject, "deleted")
         return Removed(id=str(user.id))
 
     async def revoke_token(self, caller: Caller, given: RevokeToken) -> Removed:
@@ -183,11 +212,13 @@ class UserService:
 
         Raises:
             RoleTooHigh: the principal, or the key of this id, is more than the caller.
+            TooManyRevocations: the tenant has revoked as many as it may for now.
         """
         if (given.token_id is None) == (given.subject is None):
             raise InvalidInput.of("token_id", "give either token_id or subject")
         await self._check_bearer(caller, given)
         ref = f"cred:{given.token_id}" if given.token_id else f"user:{given.subject}"
+        await self._revocations.check_room(caller, ref)
         await self._revocations.revoke(caller, caller.tenant, ref, reason="revoked", until_now=given.token_id is None)
         return Removed(id=ref)
 
@@ -198,6 +229,7 @@ class UserService:
             tenant=caller.tenant_slug,
             subject=caller.subject,
             type=caller.type,
+            person=caller.is_person,
             roles=sorted(caller.roles),
             scopes=sorted(caller.scopes) if caller.scopes is not None else None,
         )

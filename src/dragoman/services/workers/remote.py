@@ -1,11 +1,12 @@
 """Remote workers: opens the worker of a registration."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from dragoman.infra.auth.vault import Vault
-from dragoman.infra.outbound import Guard
+from dragoman.infra.outbound import TenantClients
 from dragoman.services.workers.models import RemoteKind
 from dragoman.services.workers.protocol import Capability, Worker
 from dragoman.services.workers.remote_a2a import A2aWorker
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
 class RemoteWorkers:
     """Opens remote workers. A credential is unsealed for each attempt, and not stored."""
 
-    def __init__(self, guard: Guard, vault: Vault, *, own_input: Callable[[str], "type[Input] | None"]) -> None:
-        self._guard = guard
+    def __init__(
+        self, clients: TenantClients, vault: Vault, *, own_input: Callable[[str], "type[Input] | None"]
+    ) -> None:
+        self._clients = clients
         self._vault = vault
         self._own_input = own_input
 
@@ -36,8 +39,11 @@ class RemoteWorkers:
             return {registration.header: f"Bearer {credential}" if bearer else credential}
 
         capabilities = tuple(self._capability(action) for action in registration.actions)
-        kind = A2aWorker if registration.kind == RemoteKind.A2A else McpWorker
-        return kind(registration.name, capabilities, url=registration.url, headers=headers, guard=self._guard)
+        connect = partial(self._clients.of, tenant)
+        if registration.kind == RemoteKind.A2A:
+            return A2aWorker(registration.name, capabilities, registration.url, headers, connect)
+        check = partial(self._clients.check, tenant)
+        return McpWorker(registration.name, capabilities, registration.url, headers, connect, check)
 
     def _capability(self, declared: dict[str, Any]) -> Capability:
         """Return the declared capability; without a schema, an action of this server has the input that it has here."""

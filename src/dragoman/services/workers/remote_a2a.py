@@ -10,7 +10,6 @@ from typing import Any, Final, cast
 import httpx
 
 from dragoman.context import report_progress
-from dragoman.infra.outbound import Guard
 from dragoman.kit import Content, TaskState
 from dragoman.kit.toolsets import A2aPeer, PeerTask
 from dragoman.services.tasks.actions.errors import InputNeeded
@@ -34,7 +33,7 @@ class A2aWorker:
     capabilities: tuple[Capability, ...]
     url: str
     headers: Callable[[], dict[str, str]] = field(repr=False)
-    guard: Guard = field(repr=False)
+    connect: Callable[[], httpx.AsyncClient] = field(repr=False)
 
     async def perform(self, assignment: Assignment) -> Performed:
         """Send the work to the agent and wait for its task to end.
@@ -45,9 +44,7 @@ class A2aWorker:
             InputNeeded: the agent asks a question that has no answer yet.
             DragomanError: the action failed; `retryable` says whether another attempt may succeed.
         """
-        # The client is not closed: that would close the guard, which all workers share.
-        http = httpx.AsyncClient(transport=self.guard, trust_env=False)
-        peer = A2aPeer(http, self.url, name=self.name, headers=self.headers())
+        peer = A2aPeer(self.connect(), self.url, name=self.name, headers=self.headers())
         takes_keys = await peer.supports(IDEMPOTENCY_EXTENSION)
         conversation = _Conversation(peer, assignment, self.name, takes_keys=takes_keys)
         for number in count(1):

@@ -1,16 +1,18 @@
 """An MCP server as a worker: each action is one of its tools, `signature.send` the tool `signature_send`."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.errors import ExtraMissing, UpstreamUnavailable
-from dragoman.infra.outbound import Guard
 from dragoman.kit import ToolError, ToolResult
 from dragoman.kit.toolsets import McpToolset
 from dragoman.services.workers.protocol import Assignment, Capability, Json, Performed
 from dragoman.services.workers.remote_answers import WorkerFailed, failure_of, performed
+
+if TYPE_CHECKING:
+    import httpx
 
 # The name that our own MCP door reads.
 KEY_META: Final = "dragoman/idempotencyKey"
@@ -25,7 +27,8 @@ class McpWorker:
     capabilities: tuple[Capability, ...]
     url: str
     headers: Callable[[], dict[str, str]] = field(repr=False)
-    guard: Guard = field(repr=False)
+    connect: Callable[[], "httpx.AsyncClient"] = field(repr=False)
+    check: Callable[[str], Awaitable[None]] = field(repr=False)
 
     async def perform(self, assignment: Assignment) -> Performed:
         """Call the tool and return its result.
@@ -35,10 +38,10 @@ class McpWorker:
         Raises:
             DragomanError: the action failed; `retryable` says whether another attempt may succeed.
         """
-        # Checked here: the SDK would report a refused address like any other connection error.
-        await self.guard.check(self.url)
+        # Checked here: the SDK would report a refused address or an open breaker like any other connection error.
+        await self.check(self.url)
         timeout_s = next(each.timeout_s for each in self.capabilities if each.action == assignment.envelope.action)
-        server = McpToolset(self.url, headers=self.headers(), timeout_s=timeout_s, transport=_transport(self.guard))
+        server = McpToolset(self.url, headers=self.headers(), timeout_s=timeout_s, transport=_transport(self.connect()))
         try:
             async with server:
                 return await self._call(server, assignment)
@@ -84,9 +87,9 @@ def _stored(result: ToolResult) -> Json:
     return {"output": result.output if isinstance(result.output, dict) else {"text": str(result.output)}}
 
 
-def _transport(guard: Guard) -> Any:
+def _transport(client: "httpx.AsyncClient") -> Any:
     try:
         from dragoman.infra.outbound.httpx2_guard import GuardedTransport  # noqa: PLC0415 - it comes with the extra
     except ImportError:
         raise ExtraMissing("mcp") from None
-    return GuardedTransport(guard)
+    return GuardedTransport(client)

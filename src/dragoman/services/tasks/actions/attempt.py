@@ -15,13 +15,23 @@ from dragoman import kit
 from dragoman.context import Caller, progress_to, within_task
 from dragoman.errors import DragomanError, Internal, Kind
 from dragoman.operations import Input
+from dragoman.services.audit.models import Detail
 from dragoman.services.audit.models import Outcome as Recorded
+from dragoman.services.audit.rows import Rows, hashed
 from dragoman.services.audit.store import Line
 from dragoman.services.audit.trail import AuditTrail, Entry
 from dragoman.services.tasks import events
+from dragoman.services.tasks.access import TaskAccess
+from dragoman.services.tasks.actions.actors import Actors, acting_in
 from dragoman.services.tasks.actions.envelope import Envelope
-from dragoman.services.tasks.actions.errors import CapabilityNotFound, DeadlinePassed, EffectUnknown, InputNeeded
-from dragoman.services.tasks.actions.ports import Governance, Phase, Registry, Route
+from dragoman.services.tasks.actions.errors import (
+    CapabilityNotFound,
+    DeadlinePassed,
+    EffectUnknown,
+    InputNeeded,
+    ResourceMoved,
+)
+from dragoman.services.tasks.actions.ports import Governance, Judgment, Phase, Registry, Resources, Route, Target
 from dragoman.services.tasks.actions.results import asking, read_input, result_artifacts
 from dragoman.services.tasks.engine.attempt import Attempt
 from dragoman.services.tasks.engine.effects import Ledger, TaskEffects
@@ -30,10 +40,12 @@ from dragoman.services.tasks.engine.leases import Lease
 from dragoman.services.tasks.engine.retries import RetryPolicy, Verdict
 from dragoman.services.tasks.engine.steps import Birth, LaneName, Queue, Step
 from dragoman.services.tasks.engine.store import ActionDetails, Claim
+from dragoman.services.tasks.engine.store_rows import effect_rows, governance_details, task_columns
 from dragoman.services.tasks.errors import EffectBusy, TaskTimedOut
-from dragoman.services.tasks.events import Event, Json
+from dragoman.services.tasks.events import Json, Loggable
 from dragoman.services.tasks.identity import caller_of
 from dragoman.services.tasks.lifecycle import State
+from dragoman.services.tasks.operations import SUBMIT
 from dragoman.services.workers.protocol import Assignment, Performed
 
 _LOG = structlog.get_logger(__name__)
@@ -46,9 +58,12 @@ _MOST_WAITING: Final = 3
 class ActionDependencies:
     """What attempts at actions ask of others."""
 
+    actors: Actors
     registry: Registry
     governance: Governance
+    resources: Resources
     ledger: Ledger
+    access: TaskAccess
     trail: AuditTrail
     retries: RetryPolicy
     new_id: Callable[[], UUID]
@@ -70,9 +85,13 @@ class ActionLane:
             raise ValueError("a task of this lane has an envelope")
         return ActionAttempt(self._engine, self._dependencies, claim, claim.action, lease, self._slots_of)
 
-    def crowded(self) -> Sequence[str]:
+    def crowded(self) -> Sequence[tuple[UUID | None, str]]:
         """Return the actions of which so many wait for their worker that more would only take the place of others."""
-        return [key.action for key, slots in self._slots.items() if slots.waiting >= _MOST_WAITING * slots.at_once]
+        return [
+            (key.tenant, key.action)
+            for key, slots in self._slots.items()
+            if slots.waiting >= _MOST_WAITING * slots.at_once
+        ]
 
     def _slots_of(self, route: Route, tenant: UUID) -> "_Slots":
         """Return the places for an action; a worker of one tenant that hangs holds up no other tenant."""
@@ -150,8 +169,10 @@ class ActionAttempt(Attempt):
         self._delegated: Line | None = None
         self._unknown: str | None = None
         self.caller: Caller = caller_of(claim.task)
-        self.opening = events.status(claim.task.state, State.IN_PROGRESS, attempt=lease.attempt)
+        self.opening = events.opened(claim.task.state, lease.attempt, last=claim.task.attempt)
         self._governance = action.governance
+        self._settled: dict[tuple[str, str], str] = {}
+        self._evidence: list[str] = []
 
     @property
     def stored(self) -> bool:
@@ -169,12 +190,13 @@ class ActionAttempt(Attempt):
         except InputNeeded as question:
             return self._park(question)
         except _WaitsForApproval as waiting:
-            return self._park(None, waits_for=waiting.approvals)
+            return self._park(None, waits_for=waiting.judgment)
         except DragomanError as error:
             return self._fail(error)
         except Exception:  # noqa: BLE001 - a worker loop: whatever happens, the task goes on or ends
             _LOG.exception("actions.worker_failed", task_id=str(self.task.id), action=self._action.envelope["action"])
             return self._fail(None)
+        self._evidence = [f"{one.kind.value}:{one.sha256}" for one in performed.evidence]
         artifacts = result_artifacts(self._action.envelope["action"], performed, self._governance)
         return self._step(State.SUCCEEDED, "task.complete", Recorded.DONE, artifacts=artifacts, queue=Queue.END)
 
@@ -182,7 +204,7 @@ class ActionAttempt(Attempt):
         """Return the step of an action whose outcome cannot be stored."""
         return self._end(State.FAILED, "task.fail", _shown(Internal()))
 
-    def report(self, events: Sequence[Event]) -> Step:
+    def report(self, events: Sequence[Loggable]) -> Step:
         """Return a step that changes nothing but the log."""
         return Step.of(self.lease, self.task.tenant_id, events, lane=LaneName.ACTION)
 
@@ -190,8 +212,9 @@ class ActionAttempt(Attempt):
         """Return the audit record of the delegation, made when it was known who performs it."""
         if self._delegated is None:
             worker, capability = self._assigned()
-            details = {"worker": worker, "capability": capability}
-            self._delegated = self._record("task.delegate", Recorded.DONE, details=details)
+            details: dict[str, Detail] = {"worker": worker, "capability": capability}
+            rows = {f"tasks/{self.task.id}": task_columns(State.IN_PROGRESS)}
+            self._delegated = self._record("task.delegate", Recorded.DONE, details=details, rows=rows)
         return self._delegated
 
     def finished(self, outcome: Step | Birth | None, *, seq: int) -> None:
@@ -211,35 +234,59 @@ class ActionAttempt(Attempt):
         self._check_time()
         if self.lease.attempt > self._action.max_attempts:
             raise _GivenUp
+        await self._on.access.check_run(self.caller, SUBMIT, self.task)
         if self._route is None:
             raise CapabilityNotFound(self._action.envelope["action"])
         envelope = Envelope.model_validate(self._action.envelope)
-        given = read_input(self._route.capability, self._action.envelope["input"])
+        request = read_input(self._route.capability, self._action.envelope["input"])
+        acting = await self._on.actors.check_again(self.caller, envelope, self._action.governance)
         judgment = await self._on.governance.judge(
-            self.caller, envelope, self._route.capability, task_id=self._action.canonical, phase=Phase.EXECUTION
+            self.caller,
+            envelope,
+            self._route.capability,
+            acting=acting,
+            task_id=self._action.canonical,
+            phase=Phase.EXECUTION,
         )
         self._governance = judgment.snapshot
         if judgment.waits_for:
-            raise _WaitsForApproval(list(judgment.waits_for))
-        return await self._give_to_worker(self._route, envelope, given)
+            raise _WaitsForApproval(judgment)
+        # What is approved is what is executed: the worker is given the version and the hash that were judged.
+        if judgment.resource is not None:
+            envelope = envelope.model_copy(update={"resource": judgment.resource})
+        else:
+            await self._check_resource(self._route, envelope)
+        return await self._give_to_worker(self._route, envelope, request)
+
+    async def _check_resource(self, route: Route, envelope: Envelope) -> None:
+        target = Target(
+            envelope.action, envelope.resource, envelope.input, route.capability.sensitive, self._action.canonical
+        )
+        await self._on.resources.bind(self.caller, target)
 
     async def _find_route(self) -> None:
         self._route = await self._on.registry.find(self.caller, self._action.envelope["action"])
-        if self.opening is not None:
+        if self.opening:
             worker, capability = self._assigned()
-            self.opening = events.assigned(self.opening, worker=worker, capability=capability)
+            *lost, opening = self.opening
+            self.opening = (*lost, opening.assigned(worker=worker, capability=capability))
             self.opening_record()
 
-    async def _give_to_worker(self, route: Route, envelope: Envelope, given: Input) -> Performed:
+    async def _give_to_worker(self, route: Route, envelope: Envelope, request: Input) -> Performed:
         capability = route.capability
         assignment = Assignment(
             caller=self.caller,
             task_id=self._action.canonical,
             envelope=envelope,
-            input=given,
+            input=request,
             attempt=self.lease.attempt,
             effects=TaskEffects(
-                self._on.ledger, self.lease, self.task.tenant_id, self._action.canonical, capability.timeout_s
+                self._on.ledger,
+                self.lease,
+                self.task.tenant_id,
+                self._action.canonical,
+                capability.timeout_s,
+                self._settled,
             ),
             governance=self._governance,
             answers=tuple(answer["input"] for answer in self._action.answers if "input" in answer),
@@ -258,7 +305,7 @@ class ActionAttempt(Attempt):
 
     async def _progress(self, text: str, percent: float | None) -> None:
         self.lease.check()
-        if await self._engine.report(self, [events.progress(text, percent)]) is None:
+        if await self._engine.report(self, [events.ProgressEvent(text, percent)]) is None:
             raise kit.AttemptFenced
 
     def _left_s(self, most_s: float) -> float:
@@ -293,7 +340,7 @@ class ActionAttempt(Attempt):
             case Verdict.EXHAUSTED:
                 return self._end(State.DEAD_LETTER, "task.dead_letter", shown, reason="no attempts left")
             case Verdict.FINAL:
-                refused = error is not None and error.kind is Kind.FORBIDDEN
+                refused = isinstance(error, ResourceMoved) or (error is not None and error.kind is Kind.FORBIDDEN)
                 state, outcome = (State.REJECTED, Recorded.REFUSED) if refused else (State.FAILED, Recorded.FAILED)
                 return self._end(state, "task.fail", shown, outcome=outcome)
 
@@ -314,12 +361,14 @@ class ActionAttempt(Attempt):
     def _end(
         self, state: State, name: str, error: Json, *, reason: str | None = None, outcome: Recorded = Recorded.FAILED
     ) -> Step:
-        said = events.said_by_agent(self._on.new_id, [{"kind": "text", "text": str(error["message"])}])
-        return self._step(state, name, outcome, error=error, reason=reason, message=said, queue=Queue.END)
+        message = events.said_by_agent(self._on.new_id, [{"kind": "text", "text": str(error["message"])}])
+        return self._step(state, name, outcome, error=error, reason=reason, message=message, queue=Queue.END)
 
-    def _park(self, question: DragomanError | None, *, waits_for: list[str] | None = None) -> Step:
+    def _park(self, question: DragomanError | None, *, waits_for: Judgment | None = None) -> Step:
         why = question.message if question is not None else WAITS_FOR_APPROVAL
-        about: Json = {"details": question.details} if question else {"approvals": waits_for}
+        approvals = list(waits_for.waits_for) if waits_for is not None else None
+        about: Json = {"details": question.details} if question else {"approvals": approvals}
+        about |= {"requests": list(waits_for.asked)} if waits_for is not None else {}
         asked, message = asking(self._on.new_id, why, about)
         return self._step(
             State.INPUT_REQUIRED,
@@ -330,7 +379,7 @@ class ActionAttempt(Attempt):
             slot={"value": asked},
             queue=Queue.WAIT,
             until=self._action.deadline,
-            waits_for=waits_for,
+            waits_for=approvals,
             # An attempt that had to wait for consent is not held against the task; one that asked counts when answered.
             more_attempts=1 if waits_for else 0,
         )
@@ -347,33 +396,49 @@ class ActionAttempt(Attempt):
         artifacts: list[Json] | None = None,
         **details: object,
     ) -> Step:
-        said = reason or (str(error["message"]) if error else None)
+        if self.opening:
+            self.opening_record()  # what is written first has to come first in the chain
+        why = reason or (str(error["message"]) if error else None)
         worker = self._route.worker.name if self._route is not None else None
-        made: list[Event] = [events.artifact(artifact) for artifact in artifacts or ()]
-        made.append(
-            events.status(
+        log: list[Loggable] = [events.ArtifactEvent(artifact) for artifact in artifacts or ()]
+        log.append(
+            events.StatusEvent(
                 State.IN_PROGRESS,
                 to,
                 attempt=self.lease.attempt,
                 worker=worker,
                 error=error,
-                reason=said,
+                reason=why,
                 message=message,
             )
         )
-        recorded = {"worker": worker} if worker is not None else {}
+        recorded: dict[str, Detail] = {"worker": worker} if worker is not None else {}
+        recorded |= governance_details(self._governance)
+        if self._evidence:
+            recorded["evidence"] = self._evidence
+        changed = self._governance if self._governance != self._action.governance else None
         return Step.of(
             self.lease,
             self.task.tenant_id,
-            made,
+            log,
             lane=LaneName.ACTION,
             message=message,
             error=error,
             artifacts=artifacts,
-            governance=self._governance if self._governance != self._action.governance else None,
-            _records=(self._record(name, outcome, error, reason=said, details=recorded),),
+            governance=changed,
+            _records=(
+                self._record(
+                    name, outcome, error, reason=why, details=recorded, rows=self._rows(to, artifacts, changed)
+                ),
+            ),
             **details,
         )
+
+    def _rows(self, to: State, artifacts: list[Json] | None, governance: Json | None) -> Rows:
+        rows = {f"tasks/{self.task.id}": task_columns(to, artifacts=artifacts)}
+        if governance is not None:
+            rows[f"delegations/{self.task.id}"] = {"governance": hashed(governance)}
+        return rows | effect_rows(self._action.canonical, self._settled)
 
     def _record(
         self,
@@ -382,9 +447,11 @@ class ActionAttempt(Attempt):
         error: Json | None = None,
         *,
         reason: str | None = None,
-        details: dict[str, str] | None = None,
+        details: dict[str, Detail] | None = None,
+        rows: Rows | None = None,
     ) -> Line:
         envelope = self._action.envelope
+        acting = acting_in(self._governance, envelope)
         entry = Entry(
             name,
             outcome,
@@ -395,8 +462,10 @@ class ActionAttempt(Attempt):
                 "actor": envelope["actor"]["id"],
                 "action": envelope["action"],
                 "attempt": self.lease.attempt,
+                **(acting.details() if acting is not None else {}),
                 **(details or {}),
             },
+            rows=rows,
         )
         return self._on.trail.write(self.caller, entry)
 
@@ -409,9 +478,9 @@ class _GivenUp(DragomanError):
 
 
 class _WaitsForApproval(Exception):
-    def __init__(self, approvals: list[str]) -> None:
+    def __init__(self, judgment: Judgment) -> None:
         super().__init__(WAITS_FOR_APPROVAL)
-        self.approvals = approvals
+        self.judgment = judgment
 
 
 def _shown(error: DragomanError) -> Json:

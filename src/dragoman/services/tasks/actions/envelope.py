@@ -34,7 +34,7 @@ class Actor(Input):
     id: str = Field(min_length=1, max_length=200, description="The caller's own subject, or one it may act for.")
     type: ActorType
     tenant_id: str | None = Field(None, max_length=100, description="Its tenant; the caller's when given at all.")
-    on_behalf_of: str | None = Field(None, max_length=200, description="For whom it acts.")
+    on_behalf_of: str | None = Field(None, max_length=200, description="For whom it acts; a claim without a grant.")
 
 
 class Resource(Input):
@@ -123,7 +123,13 @@ def fifo_key_of(envelope: dict[str, Any]) -> str | None:
     return f"queue:{key}" if key else None
 
 
-def digest_of_action(action: str, resource: Resource, matter_id: str, given: dict[str, Any]) -> str:
-    """What an approval is bound to: this action, on this resource, in this matter, with this input."""
+def digest_of_action(
+    action: str, resource: Resource, matter_id: str, given: dict[str, Any], facts: dict[str, Any] | None = None
+) -> str:
+    """Return what an approval is bound to: this action, on this resource, in this matter, with this input.
+
+    `facts` are what else is known of the resource, such as who is to sign it.
+    """
     shown = resource.model_dump(mode="json", exclude_none=True)
-    return digest_of("approval", {"action": action, "resource": shown, "matter": matter_id, "input": given}).hex()
+    bound = {"action": action, "resource": shown, "matter": matter_id, "input": given}
+    return digest_of("approval", bound | ({"facts": facts} if facts else {})).hex()

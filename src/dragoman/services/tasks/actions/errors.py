@@ -32,6 +32,20 @@ class ActorMismatch(Forbidden):
         super().__init__(reason, reason="ACTOR_MISMATCH")
 
 
+class GrantEnded(Forbidden):
+    """The task was accepted under a grant that has ended or expired, or no longer covers the action."""
+
+    def __init__(self, on_behalf_of: str) -> None:
+        super().__init__(
+            f"the grant to act for {on_behalf_of} has ended: ask for another", reason="GRANT_ENDED",
+            on_behalf_of=on_behalf_of,
+        )  # fmt: skip
+
+
+class ResourceMoved(Conflict):
+    """The resource is not what the caller or an approval names; an attempt that finds it so is refused."""
+
+
 class NotRetryable(Conflict):
     """The task did not fail, so it cannot be retried."""
 

@@ -3,7 +3,9 @@
 from dragoman.context import Caller
 from dragoman.operations import Page
 from dragoman.services.tasks import shapes as m
+from dragoman.services.tasks.access import TaskAccess
 from dragoman.services.tasks.actions.submission import Submissions
+from dragoman.services.tasks.events import kind_of
 from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.store import TaskStore
 from dragoman.services.tasks.store_views import RunRow, TaskViewStore
@@ -19,11 +21,12 @@ class DelegationService:
         *,
         views: TaskViewStore,
         tasks: TaskStore,
+        access: TaskAccess,
     ) -> None:
         self._submissions = submissions
         self._views = views
         self._tasks = tasks
-        self.views = TaskViews(tasks, views)
+        self.views = TaskViews(tasks, views, access)
 
     async def submit(self, caller: Caller, request: m.SubmitTask) -> m.Submitted:
         """Submit an action.
@@ -55,7 +58,7 @@ class DelegationService:
 
     async def list_tasks(self, caller: Caller, request: m.ListTasks) -> Page[m.TaskSummary]:
         """Return tasks of every kind, newest first."""
-        found = await self.views.page(caller, request, request.limit, request.cursor)
+        found = await self.views.page(caller, request, request.cursor)
         items = found[: request.limit]
         return Page(items=items, next_cursor=str(items[-1].id) if len(found) > request.limit else None)
 
@@ -65,7 +68,10 @@ class DelegationService:
         if (runs := await self.views.runs(caller, task)) and task.id == runs[0].canonical:
             task = runs[-1].task
         log = await self._tasks.events(caller.tenant, task.id, request.after, request.limit)
-        shown = [m.TaskEvent(seq=one.seq, at=one.at, kind=one.body["kind"], body=one.body) for one in log]
+        shown = [
+            m.TaskEvent(seq=logged.seq, at=logged.at, kind=kind_of(logged.event), body=logged.event.body())
+            for logged in log
+        ]
         last = log[-1].seq if log else request.after
         return m.TaskEvents(task_id=task.id, state=task.state, events=shown, next_after=last)
 

@@ -6,23 +6,26 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from uuid import UUID
 
-from dragoman.context import Caller, PrincipalType, Role, current_request
+from dragoman.context import Caller, current_request
 from dragoman.errors import DragomanError, IdempotencyConflict
+from dragoman.infra.batching import Batcher
 from dragoman.infra.db import check_key
-from dragoman.services.audit.models import Outcome
+from dragoman.services.audit.models import Detail, Outcome
+from dragoman.services.audit.rows import Columns, Rows
 from dragoman.services.audit.store import Line
 from dragoman.services.audit.trail import AuditTrail, Entry
 from dragoman.services.tasks import events
+from dragoman.services.tasks.actions.actors import Acting, Actors, acting_in
 from dragoman.services.tasks.actions.attempt import WAITS_FOR_APPROVAL
-from dragoman.services.tasks.actions.envelope import ActorType, Envelope, fifo_key_of
-from dragoman.services.tasks.actions.errors import ActorMismatch, CapabilityNotFound, DeadlinePassed
-from dragoman.services.tasks.actions.ports import Documents, Governance, Judgment, Phase, Registry, Route
+from dragoman.services.tasks.actions.envelope import Envelope, fifo_key_of
+from dragoman.services.tasks.actions.errors import CapabilityNotFound, DeadlinePassed
+from dragoman.services.tasks.actions.ports import Governance, Judgment, Phase, Registry, Resources, Route, Target
 from dragoman.services.tasks.actions.results import asking, read_input, result_artifacts
-from dragoman.services.tasks.engine.batching import Batcher
 from dragoman.services.tasks.engine.engine import Engine
 from dragoman.services.tasks.engine.retries import RetryPolicy
 from dragoman.services.tasks.engine.steps import ActionBirth, LaneName
-from dragoman.services.tasks.events import Event, Json
+from dragoman.services.tasks.engine.store_rows import delegation_columns, governance_details, task_columns
+from dragoman.services.tasks.events import Json, Loggable
 from dragoman.services.tasks.identity import caller_json
 from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.shapes import Origin
@@ -34,23 +37,25 @@ from dragoman.services.workers.protocol import Performed
 class Submissions:
     """Takes envelopes in. The same key of the same actor is the same task, from whichever door at whichever moment."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it asks of others, each by its name
         self,
         engine: Engine,
         views: TaskViewStore,
         *,
+        actors: Actors,
         registry: Registry,
         governance: Governance,
-        documents: Documents,
+        resources: Resources,
         trail: AuditTrail,
         retries: RetryPolicy,
         new_id: Callable[[], UUID],
     ) -> None:
         self._engine = engine
         self._views = views
+        self._actors = actors
         self._registry = registry
         self._governance = governance
-        self._documents = documents
+        self._resources = resources
         self._trail = trail
         self._retries = retries
         self._new_id = new_id
@@ -63,12 +68,12 @@ class Submissions:
             DragomanError: a guard refused it, and nothing is queued.
         """
         check_stated_profile()
-        check_actor(caller, envelope)
+        envelope, acting = await self._actors.check(caller, envelope)
         check_key(envelope.idempotency_key)
         digest = envelope.digest()
         # Most are new, and storing one says whether its key was free: only what a guard refuses is looked for first.
         try:
-            route, judgment = await self._judge(caller, envelope)
+            route, judgment = await self._judge(caller, envelope, acting)
         except DragomanError:
             if envelope.request.dry_run or (earlier := await self._find(caller, envelope, digest)) is None:
                 raise
@@ -81,14 +86,17 @@ class Submissions:
             raise RuntimeError("a key was taken by a task that is not there")
         return earlier, None
 
-    async def _judge(self, caller: Caller, envelope: Envelope) -> tuple[Route, Judgment]:
+    async def _judge(self, caller: Caller, envelope: Envelope, acting: Acting | None) -> tuple[Route, Judgment]:
         route = await self._registry.find(caller, envelope.action)
         if route is None:
             raise CapabilityNotFound(envelope.action)
         judgment = await self._governance.judge(
-            caller, envelope, route.capability, task_id=None, phase=Phase.SUBMISSION
+            caller, envelope, route.capability, acting=acting, task_id=None, phase=Phase.SUBMISSION
         )
-        await self._documents.check(caller, envelope, route.capability)
+        # A judgment that holds approvals has looked at the resource.
+        if judgment.resource is None:
+            target = Target(envelope.action, envelope.resource, envelope.input, route.capability.sensitive)
+            await self._resources.bind(caller, target)
         read_input(route.capability, envelope.input)
         deadline = envelope.request.deadline
         if deadline is not None and deadline <= datetime.now(UTC):
@@ -119,6 +127,11 @@ class Submissions:
         state, steps, message, artifacts = self._beginning(envelope, route, judgment, waits_for)
         parked = state is State.INPUT_REQUIRED
         kept = envelope.model_dump(mode="json", exclude_none=True)
+        acting = acting_in(judgment.snapshot, kept)
+        rows: Rows = {
+            f"tasks/{task_id}": task_columns(state, owner=caller.subject, artifacts=artifacts),
+            f"delegations/{task_id}": _delegation(task_id, envelope, judgment, kept),
+        }
         return ActionBirth(
             tenant=caller.tenant,
             id=task_id,
@@ -130,7 +143,11 @@ class Submissions:
             context_id=(origin.context_id if origin else None) or str(self._new_id()),
             owner=caller.subject,
             state=state.value,
-            metadata={"action": envelope.action, "correlation_id": correlation_id},
+            metadata={
+                "action": envelope.action,
+                "correlation_id": correlation_id,
+                **(acting.shown() if acting is not None else {}),
+            },
             caller=caller_json(caller),
             events=[*events.accepted(envelope.actor.id), *steps],
             message=message,
@@ -154,36 +171,63 @@ class Submissions:
             waits_for=waits_for if parked else None,
             governance=judgment.snapshot,
             envelope=kept,
-            _record=self._record(caller, envelope, route, task_id, digest),
+            _record=self._record(caller, envelope, route, digest, judgment, rows, task_id, acting),
         )
 
     def _beginning(
         self, envelope: Envelope, route: Route, judgment: Judgment, waits_for: list[str] | None
-    ) -> tuple[State, list[Event], Json | None, list[Json]]:
+    ) -> tuple[State, list[Loggable], Json | None, list[Json]]:
         """Return the state of a new task, with the steps to it, its message and its artifacts."""
         if envelope.request.dry_run:
             would: Json = {"worker": route.worker.name, "capability": f"{envelope.action}@{route.capability.version}"}
             would |= {"waits_for": waits_for} if waits_for else {}
             performed = Performed({"dry_run": True, "would": would})
             path = (State.VALIDATED, State.QUEUED, State.IN_PROGRESS, State.SUCCEEDED)
-            steps: list[Event] = [
-                events.status(before, after, reason="dry run: nothing was done") for before, after in pairwise(path)
+            steps: list[Loggable] = [
+                events.StatusEvent(before, after, reason="dry run: nothing was done")
+                for before, after in pairwise(path)
             ]
             return State.SUCCEEDED, steps, None, result_artifacts(envelope.action, performed, judgment.snapshot)
         if waits_for:
-            _, message = asking(self._new_id, WAITS_FOR_APPROVAL, {"approvals": waits_for})
-            step = events.status(State.VALIDATED, State.INPUT_REQUIRED, reason=WAITS_FOR_APPROVAL, message=message)
+            about: Json = {"approvals": waits_for, "requests": list(judgment.asked)}
+            _, message = asking(self._new_id, WAITS_FOR_APPROVAL, about)
+            step = events.StatusEvent(State.VALIDATED, State.INPUT_REQUIRED, reason=WAITS_FOR_APPROVAL, message=message)
             return State.INPUT_REQUIRED, [step], message, []
-        return State.QUEUED, [events.status(State.VALIDATED, State.QUEUED, by=envelope.actor.id)], None, []
+        return State.QUEUED, [events.StatusEvent(State.VALIDATED, State.QUEUED, by=envelope.actor.id)], None, []
 
-    def _record(self, caller: Caller, envelope: Envelope, route: Route, task_id: UUID, digest: bytes) -> Line:
-        details = {"action": envelope.action, "actor": envelope.actor.id, "matter": envelope.matter.id}
+    def _record(
+        self,
+        caller: Caller,
+        envelope: Envelope,
+        route: Route,
+        digest: bytes,
+        judgment: Judgment,
+        rows: Rows,
+        task_id: UUID,
+        acting: Acting | None,
+    ) -> Line:
+        resource, actor = envelope.resource, envelope.actor
+        details: dict[str, Detail] = {
+            "action": envelope.action,
+            "actor": actor.id,
+            "matter": envelope.matter.id,
+            "worker": route.worker.name,
+            "resource": f"{resource.type}/{resource.id}",
+            **governance_details(judgment.snapshot),
+        }
+        if acting is not None:
+            details |= acting.details()
+        if resource.version is not None:
+            details["resource_version"] = resource.version
+        if resource.sha256 is not None:
+            details["resource_sha256"] = resource.sha256
         entry = Entry(
             "task.submit",
             Outcome.DONE,
             resource=str(task_id),
             input_sha256=digest.hex(),
-            details={**details, "worker": route.worker.name},
+            details=details,
+            rows=rows,
         )
         return self._trail.write(caller, entry)
 
@@ -196,22 +240,13 @@ class Submissions:
         return [found[tenant].get((actor, key)) for tenant, actor, key in asked]
 
 
-def check_actor(caller: Caller, envelope: Envelope) -> None:
-    """Compare the actor with the credentials.
-
-    Raises:
-        ActorMismatch: they do not agree.
-    """
-    actor = envelope.actor
-    if actor.id != caller.subject:
-        raise ActorMismatch(f"the actor is {actor.id!r}, and the credentials are those of {caller.subject!r}")
-    if actor.tenant_id is not None and actor.tenant_id not in (str(caller.tenant), caller.tenant_slug):
-        raise ActorMismatch("the actor's tenant is not that of the credentials")
-    if actor.type is ActorType.HUMAN and caller.type is not PrincipalType.USER:
-        raise ActorMismatch(f"actor.type is human, but the credentials belong to a {caller.type.value}: set actor.type")
-    if actor.on_behalf_of is not None and caller.type is PrincipalType.USER and not _may_stand_in(caller):
-        raise ActorMismatch("only an agent, a service or an administrator acts for another")
-
-
-def _may_stand_in(caller: Caller) -> bool:
-    return bool(caller.roles & {Role.ORG_ADMIN, Role.SUPER_ADMIN})
+def _delegation(task_id: UUID, envelope: Envelope, judgment: Judgment, kept: Json) -> Columns:
+    return delegation_columns(
+        canonical=task_id,
+        run=1,
+        actor=envelope.actor.id,
+        action=envelope.action,
+        matter=envelope.matter.id,
+        governance=judgment.snapshot,
+        envelope=kept,
+    )

@@ -5,12 +5,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from math import inf
 from typing import ClassVar, Protocol
+from uuid import UUID
 
 from dragoman.services.audit.store import Line
 from dragoman.services.tasks.engine.leases import Lease
 from dragoman.services.tasks.engine.steps import Birth, LaneName, Step
 from dragoman.services.tasks.engine.store import Claim
-from dragoman.services.tasks.events import Event, Json
+from dragoman.services.tasks.events import Loggable, StatusEvent
 from dragoman.services.tasks.models import Task
 
 
@@ -27,8 +28,9 @@ class Attempt(ABC):
         self.cancellation = asyncio.Event()
         # The work is done, and what came of it waits to be written.
         self.over = False
-        # The transition to in progress, until it is written along with something else or by itself.
-        self.opening: Json | None = None
+        # The transition to in progress, until it is written along with something else or by itself; before it those of
+        # attempts that were lost.
+        self.opening: tuple[StatusEvent, ...] = ()
         # The writes of an attempt go one after another.
         self.writing = asyncio.Lock()
 
@@ -46,7 +48,7 @@ class Attempt(ABC):
         """Return the step of a task whose outcome cannot be stored."""
 
     @abstractmethod
-    def report(self, events: Sequence[Event]) -> Step:
+    def report(self, events: Sequence[Loggable]) -> Step:
         """Return a step that changes nothing but the log."""
 
     def opening_record(self) -> Line | None:
@@ -83,6 +85,9 @@ class Lane(Protocol):
         """Return an attempt at a task that was claimed."""
         ...
 
-    def crowded(self) -> Sequence[str]:
-        """Return the actions of which so many wait here already that no more should be claimed."""
+    def crowded(self) -> Sequence[tuple[UUID | None, str]]:
+        """Return the actions of which so many wait here already that no more should be claimed.
+
+        Each is that of one tenant, or of all.
+        """
         ...

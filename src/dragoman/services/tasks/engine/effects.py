@@ -11,15 +11,16 @@ said that it stopped, or its process and its lease are gone.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeVar
 from uuid import UUID
 
 from dragoman import kit
 from dragoman.errors import DragomanError, UpstreamUnavailable
+from dragoman.infra.batching import Batcher
 from dragoman.infra.digests import digest_of
-from dragoman.services.tasks.engine.batching import Batcher
+from dragoman.services.audit.rows import hashed
 from dragoman.services.tasks.engine.leases import Lease
 from dragoman.services.tasks.engine.ports import Entered, Intent, LedgerStore
 from dragoman.services.tasks.errors import EffectBusy
@@ -93,7 +94,7 @@ class Ledger:
 
     def abandon(self, intent: Intent) -> None:
         """Write down soon that the attempt was stopped in the middle of it, and will not go on."""
-        self._run_in_background(self._abandoned(intent))
+        self._run_in_background(self._until_available(partial(self._store.abandon, intent)))
 
     async def tell_if_known(self, tenant: UUID, canonical: UUID, step: str) -> None:
         """Tell of an outcome that was written while a task was about to ask a person for it.
@@ -112,10 +113,10 @@ class Ledger:
                 work.cancel()
 
     def _run_in_background(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        pursued = asyncio.create_task(work)
-        self._background.add(pursued)
-        pursued.add_done_callback(self._background.discard)
-        return pursued
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        return task
 
     def _withdraw_unstarted(self, intent: Intent, written: "asyncio.Future[Entered | None]") -> None:
         """Withdraw an intent that was not carried out, for as long as it takes; it may be written all the same."""
@@ -157,9 +158,6 @@ class Ledger:
             except UpstreamUnavailable:
                 await asyncio.sleep(self._backoff_s)
 
-    async def _abandoned(self, intent: Intent) -> None:
-        await self._until_available(partial(self._store.abandon, intent))
-
 
 def _key(intent: Intent) -> tuple[UUID, str, bytes]:
     return intent.canonical, intent.step, intent.digest
@@ -167,13 +165,17 @@ def _key(intent: Intent) -> tuple[UUID, str, bytes]:
 
 @dataclass(frozen=True, slots=True)
 class TaskEffects:
-    """The effects of one attempt at one task. `canonical` is the task itself, whichever run of it this is."""
+    """The effects of one attempt at one task. `canonical` is the task itself, whichever run of it this is.
+
+    `settled` gathers the hashes of the outcomes that the attempt knows, by step and digest of the request.
+    """
 
     ledger: Ledger
     lease: Lease
     tenant: UUID
     canonical: UUID
     within_s: float
+    settled: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
 
     async def once(
         self,
@@ -193,6 +195,11 @@ class TaskEffects:
         """
         self.lease.check()
         digest = digest_of(step, request)
+        outcome = await self._once(step, digest, perform, find=find, repeatable=repeatable)
+        self.settled[step, digest.hex()] = hashed(outcome)
+        return outcome
+
+    async def _once(self, step: str, digest: bytes, perform: Perform, *, find: Find | None, repeatable: bool) -> Json:
         intent = Intent(
             self.tenant, self.lease.task_id, self.canonical, step, digest, self.lease.attempt, self.lease.owner,
             self.within_s,
@@ -206,9 +213,9 @@ class TaskEffects:
         if entered.outcome is not None:
             return entered.outcome
         if not entered.fresh:
-            found = await self._go_on(intent, key, entered, find=find, repeatable=repeatable)
-            if found is not None:
-                return found
+            outcome = await self._go_on(intent, key, entered, find=find, repeatable=repeatable)
+            if outcome is not None:
+                return outcome
         return await self._perform(intent, key, perform)
 
     async def _go_on(
@@ -220,9 +227,9 @@ class TaskEffects:
                 raise EffectBusy(intent.step, busy_s=min(entered.busy_s, _LOOK_AGAIN_S))
             if find is None:
                 raise kit.EffectUnknown(intent.step)
-            if (found := await find(key)) is not None:
-                await self.ledger.settle(intent, found)
-                return found
+            if (outcome := await find(key)) is not None:
+                await self.ledger.settle(intent, outcome)
+                return outcome
         self.lease.check()
         await self.ledger.take(intent)
         return None

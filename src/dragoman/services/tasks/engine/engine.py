@@ -11,6 +11,7 @@ written once; one that lasts says first that it has begun.
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from time import monotonic
 from typing import Final, TypeVar
 from uuid import UUID
@@ -18,16 +19,16 @@ from uuid import UUID
 import structlog
 
 from dragoman.errors import DragomanError, UpstreamUnavailable
+from dragoman.infra.batching import Batcher
 from dragoman.infra.db import UniqueViolated
 from dragoman.infra.telemetry import TaskMetrics
 from dragoman.kit import AttemptFenced
 from dragoman.services.tasks.engine.attempt import Attempt, Lane
-from dragoman.services.tasks.engine.batching import Batcher
 from dragoman.services.tasks.engine.leases import Lease, fenced, now
 from dragoman.services.tasks.engine.notifier import TaskNotifier
 from dragoman.services.tasks.engine.steps import ActionBirth, Birth, LaneName, Step, Written
 from dragoman.services.tasks.engine.store import Claim, EngineStore
-from dragoman.services.tasks.events import Event
+from dragoman.services.tasks.events import Loggable
 from dragoman.services.tasks.lifecycle import State
 
 _LOG = structlog.get_logger(__name__)
@@ -45,7 +46,6 @@ _SKIPPED_S: Final = 0.05
 FIFO_INDEX: Final = "task_queue_fifo_head"
 _TRIES: Final = 20
 
-W = TypeVar("W")
 R = TypeVar("R")
 
 
@@ -108,7 +108,7 @@ class Engine:
         """Return a lease that was asked for at `since`; without that, one for work that is not stored yet."""
         lease = Lease(task_id, self.owner, attempt, fifo_key=fifo_key)
         if since is not None:
-            lease.until = since + self._safe_s
+            self.leased(lease, since=since)
         return lease
 
     def leased(self, lease: Lease, *, since: float) -> None:
@@ -121,11 +121,11 @@ class Engine:
         Raises:
             UniqueViolated: its alias or its idempotency key is taken.
         """
-        return await _in_turn(self._turns, birth)
+        return await _seen_again(partial(self._turns.put, birth))
 
     async def add_action(self, birth: ActionBirth) -> bool:
         """Store an action; return whether its idempotency key was free."""
-        added = await _in_turn(self._actions, birth)
+        added = await _seen_again(partial(self._actions.put, birth))
         if added:
             self.notifier.happened(birth.id)
             self.poke()
@@ -133,36 +133,30 @@ class Engine:
 
     async def write(self, step: Step) -> Written | None:
         """Write a step, durable when this returns; None when it was refused, and nothing was written."""
-        written = await _in_turn(self._steps, step)
+        written = await _seen_again(partial(self._steps.put, step))
         if written is not None:
             self.notifier.happened(step.id)
         return written
 
     async def write_along(self, step: Step, other: Callable[[], Awaitable[None]]) -> Written | None:
         """Write a step together with something else of the core's database: both, or neither when it was refused."""
-        for _ in range(_TRIES):
-            try:
-                written, freed = await self._store.step_along(step, other)
-            except UniqueViolated as error:
-                if error.constraint != FIFO_INDEX:
-                    raise
-                continue
-            for task_id in (*freed, *((step.id,) if written is not None else ())):
-                self.notifier.happened(task_id)
-            return written
-        raise UpstreamUnavailable("the queue of its key", retry_after_s=1)
+        written, freed = await _seen_again(partial(self._store.step_along, step, other))
+        self._run_freed(freed)
+        if written is not None:
+            self.notifier.happened(step.id)
+        return written
 
-    async def report(self, attempt: Attempt, events: Sequence[Event]) -> Written | None:
+    async def report(self, attempt: Attempt, events: Sequence[Loggable]) -> Written | None:
         """Append to the log of a task that is worked on; None when the attempt no longer has the task."""
         async with attempt.writing:
-            if not events and attempt.opening is None:
+            if not events and not attempt.opening:
                 return Written(attempt.task.seq, attempt.lease.attempt, blocked=False)
             return await self._write_for(attempt, attempt.report(events))
 
     async def _write_for(self, attempt: Attempt, step: Step) -> Written | None:
         """Write a step of an attempt, after its opening where that is not written yet."""
         opening = attempt.opening
-        if opening is None:
+        if not opening:
             return await self.write(step)
         record = attempt.opening_record()
         step.precede(opening, slot=attempt.task.slot, record=record)
@@ -172,7 +166,7 @@ class Engine:
             step.drop_opening(opening, record)
             written = await self.write(step)
         if written is not None:
-            attempt.opening = None
+            attempt.opening = ()
         return written
 
     async def _holds(self, attempt: Attempt) -> bool:
@@ -329,7 +323,7 @@ class Engine:
 
     def begin(self, attempt: Attempt) -> None:
         """Let the log say that a stored attempt has begun, unless that is said or the attempt is over."""
-        if attempt.opening is not None and not attempt.over and attempt.lease.valid:
+        if attempt.opening and not attempt.over and attempt.lease.valid:
             written = asyncio.ensure_future(self._begun(attempt))
             written.add_done_callback(lambda done: done.cancelled() or done.exception())
 
@@ -404,18 +398,22 @@ class Engine:
 
     async def _write_steps(self, steps: Sequence[Step]) -> Sequence[Written | None]:
         written, freed = await self._store.step(steps)
+        self._run_freed(freed)
+        return written
+
+    def _run_freed(self, freed: Sequence[UUID]) -> None:
+        """Have the tasks claimed that waited behind another of their key."""
         for task_id in freed:
             self.notifier.happened(task_id)
         if freed:
             self.poke()
-        return written
 
 
-async def _in_turn(batcher: Batcher[W, R], item: W) -> R:
-    """Put an item that may be first of its key; when another of the key came at the same moment, it is seen now."""
+async def _seen_again(write: Callable[[], Awaitable[R]]) -> R:
+    """Write what may be first of its key; when another of the key came at the same moment, it is seen the next time."""
     for _ in range(_TRIES):
         try:
-            return await batcher.put(item)
+            return await write()
         except UniqueViolated as error:
             if error.constraint != FIFO_INDEX:
                 raise

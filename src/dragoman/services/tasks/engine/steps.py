@@ -14,7 +14,7 @@ from uuid import UUID
 from dragoman.services.audit.store import Line
 from dragoman.services.tasks.engine.leases import Lease
 from dragoman.services.tasks.engine.store_keys import KeyClaim
-from dragoman.services.tasks.events import Event, check_path
+from dragoman.services.tasks.events import Loggable, StatusEvent, check_path
 from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.models import Json
 
@@ -58,7 +58,7 @@ class Birth:
     owner: str
     caller: Json
     state: str
-    events: list[Event]
+    events: list[Loggable]
     lane: str = LaneName.TURN
     alias: str | None = None
     skill: str | None = None
@@ -77,11 +77,12 @@ class Birth:
     place: int = 0
     # Not part of the document: orjson leaves out what begins with an underscore.
     _claim: KeyClaim | None = None
+    _said: Line | None = None
 
     def __post_init__(self) -> None:
         first = self.events[0]
         # A further run begins where the one before ended.
-        before = State(first["from"]) if isinstance(first, dict) and "from" in first else None
+        before = first.before if isinstance(first, StatusEvent) else None
         if check_path(before, self.events) is not State(self.state):
             raise ValueError(f"the events of the new task {self.id} do not lead to {self.state}")
 
@@ -89,6 +90,11 @@ class Birth:
     def claim(self) -> KeyClaim | None:
         """The idempotency key of its sender."""
         return self._claim
+
+    @property
+    def said(self) -> Line | None:
+        """The audit record of the message that began it."""
+        return self._said
 
 
 @dataclass(slots=True, kw_only=True)
@@ -128,7 +134,7 @@ class Step:
 
     tenant: UUID
     id: UUID
-    events: list[Event]
+    events: list[Loggable]
     lane: str = LaneName.TURN
     owner: UUID | None = None
     attempt: int | None = None
@@ -159,44 +165,46 @@ class Step:
     def __post_init__(self) -> None:
         self._follow()
 
-    def precede(self, event: Json, *, slot: Json | None, record: Line | None) -> None:
-        """Put a transition before all others, with its record.
+    def precede(self, opening: tuple[StatusEvent, ...], *, slot: Json | None, record: Line | None) -> None:
+        """Put transitions before all others, with their record.
 
         A step that only reports becomes a step to the new state, in which the task still has its slot. A step that is
         written again, because that failed, is not changed again.
         """
-        if self.events and self.events[0] is event:
+        if self.events and self.events[0] is opening[0]:
             return
-        self.events = [event, *self.events]
+        self.events = [*opening, *self.events]
         if self.state is None:
             self.slot = slot
         self._records = (record, *self._records) if record is not None else self._records
         self._follow()
 
-    def drop_opening(self, event: Json, record: Line | None) -> None:
-        """Take back what `precede` did: the transition was written before, and nobody was told."""
-        if not self.events or self.events[0] is not event:
+    def drop_opening(self, opening: tuple[StatusEvent, ...], record: Line | None) -> None:
+        """Take back what `precede` did: the transitions were written before, and nobody was told."""
+        if not self.events or self.events[0] is not opening[0]:
             return
-        self.events = self.events[1:]
-        self._records = tuple(one for one in self._records if one is not record)
+        self.events = self.events[len(opening) :]
+        self._records = tuple(kept for kept in self._records if kept is not record)
         self.expected = None
-        if not any(isinstance(one, dict) and one["kind"] == "status" for one in self.events):
+        if not any(isinstance(event, StatusEvent) for event in self.events):
             self.state = self.slot = None
         self._follow()
 
     def _follow(self) -> None:
-        before = next((event for event in self.events if isinstance(event, dict) and event["kind"] == "status"), None)
-        if before is None:
+        first = next((event for event in self.events if isinstance(event, StatusEvent)), None)
+        if first is None:
             if self.state is not None:
                 raise ValueError(f"a step to {self.state} says so in its events")
             return
-        self.expected = before["from"]
-        self.state = check_path(State(self.expected), self.events)
+        if first.before is None:
+            raise ValueError("a step begins where its task is")
+        self.expected = first.before
+        self.state = check_path(first.before, self.events)
         if self.lane == LaneName.ACTION and not self._records:
             raise ValueError("a step of an action has an audit record")
 
     @classmethod
-    def of(cls, lease: Lease, tenant: UUID, events: Iterable[Event], **details: Any) -> "Step":
+    def of(cls, lease: Lease, tenant: UUID, events: Iterable[Loggable], **details: Any) -> "Step":
         """Make a step of the attempt that holds the lease."""
         return cls(
             tenant=tenant,

@@ -15,6 +15,7 @@ from dragoman.services.audit.store import ADD_ALL
 from dragoman.services.audit.trail import AuditTrail
 from dragoman.services.tasks.engine.steps import ActionBirth, Birth, Step, Written
 from dragoman.services.tasks.engine.store_keys import claim_keys
+from dragoman.services.tasks.events import RefusedEvent, encode
 from dragoman.services.tasks.models import Json, Task
 from dragoman.services.tasks.store import TASK_COLUMNS, read_task
 
@@ -63,10 +64,12 @@ WITH born AS MATERIALIZED (
     INSERT INTO threads AS h (tenant_id, thread_id, owner, conversation_context, bytes, context_expires_at, expires_at)
     SELECT tenant, thread_id, owner, said, octet_length(said::text), now() + $4::interval, now() + $5::interval
     FROM jsonb_to_recordset($3::text::jsonb) AS u (tenant uuid, thread_id text, owner text, said jsonb)
-    ON CONFLICT (tenant_id, thread_id) DO UPDATE
+    ON CONFLICT (tenant_id, owner, thread_id) DO UPDATE
     SET conversation_context = h.conversation_context || excluded.conversation_context,
         bytes = h.bytes + excluded.bytes, updated_at = now(),
         context_expires_at = excluded.context_expires_at, expires_at = excluded.expires_at
+), recorded AS (
+    {ADD_ALL.replace("$1", "$6")}
 )
 SELECT task_id, blocked FROM queued"""
 # A key that is taken drops its row, and with it everything that would have come of it.
@@ -133,7 +136,8 @@ WITH given AS (
       AND NOT (g.head_only AND ({_BEHIND}))
       AND CASE WHEN g.owner IS NULL THEN g.attempt IS NULL OR t.attempt = g.attempt
                ELSE h.worker = g.owner AND h.attempt = g.attempt END
-    RETURNING g.place, g.tenant, t.id, t.seq, t.attempt, t.state, t.context_id, g.lane, g.events, g.history, g.queue,
+    RETURNING g.place, g.tenant, t.id, t.seq, t.attempt, t.state, t.owner AS belongs_to, t.context_id,
+              g.lane, g.events, g.history, g.queue,
               g.worker, g.delay_s, g.until, g.fifo_key, g.caller, g.governance, g.waits_for, g.answer, g.more_attempts
 ), gone AS (
     DELETE FROM task_queue q USING moved m
@@ -170,12 +174,13 @@ WITH given AS (
 )"""
 _TALKED: LiteralString = """
 said AS (
-    SELECT m.tenant, m.context_id, jsonb_agg(e.message) AS messages, sum(octet_length(e.message::text)) AS bytes
-    FROM moved m CROSS JOIN jsonb_array_elements(m.history) AS e (message) GROUP BY 1, 2
+    SELECT m.tenant, m.belongs_to, m.context_id, jsonb_agg(e.message) AS messages,
+           sum(octet_length(e.message::text)) AS bytes
+    FROM moved m CROSS JOIN jsonb_array_elements(m.history) AS e (message) GROUP BY 1, 2, 3
 ), talked AS (
     UPDATE threads h SET conversation_context = h.conversation_context || s.messages, bytes = h.bytes + s.bytes,
         updated_at = now(), context_expires_at = now() + $3::interval, expires_at = now() + $4::interval
-    FROM said s WHERE h.tenant_id = s.tenant AND h.thread_id = s.context_id
+    FROM said s WHERE h.tenant_id = s.tenant AND h.owner = s.belongs_to AND h.thread_id = s.context_id
 )"""
 _BOUND: LiteralString = f"""
 bound AS (
@@ -222,7 +227,8 @@ CLAIM_OTHERS: LiteralString = f"""
 WITH due AS (
     SELECT q.task_id FROM task_queue q
     WHERE q.lane = $4 AND q.worker IS NULL AND NOT q.blocked AND q.run_at <= now() AND NOT EXISTS (
-        SELECT FROM delegations d WHERE d.tenant_id = q.tenant_id AND d.task_id = q.task_id AND d.action = ANY ($5))
+        SELECT FROM delegations d JOIN unnest($5::uuid[], $6::text[]) AS c (tenant, action) ON c.action = d.action
+        WHERE d.tenant_id = q.tenant_id AND d.task_id = q.task_id AND (c.tenant IS NULL OR c.tenant = d.tenant_id))
     ORDER BY q.run_at LIMIT $2 FOR UPDATE OF q SKIP LOCKED
 {_CLAIMED}"""
 CLAIM_LEFT: LiteralString = f"""
@@ -352,18 +358,26 @@ class EngineStore:
             return await self._add_turns(births)
 
     async def _add_turns(self, births: Sequence[Birth]) -> set[UUID]:
-        threads: dict[tuple[UUID, str], _Thread] = {}
+        threads: dict[tuple[UUID, str, str], _Thread] = {}
         for birth in births:
             thread = threads.setdefault(
-                (birth.tenant, birth.context_id), _Thread(birth.tenant, birth.context_id, birth.owner)
+                (birth.tenant, birth.owner, birth.context_id), _Thread(birth.tenant, birth.context_id, birth.owner)
             )
             thread.said += birth.history
         # In one order, in every process: each row is locked as it is written.
-        ordered = sorted(threads.values(), key=lambda thread: (thread.tenant, thread.thread_id))
+        ordered = sorted(threads.values(), key=lambda thread: (thread.tenant, thread.owner, thread.thread_id))
         durations, said = self.durations, document(ordered)
         rows = await self._db.fetch(
-            self._scope, ADD_TURNS, document(births), durations.lease, said, durations.context, durations.thread
+            self._scope,
+            ADD_TURNS,
+            document(births, other=encode),
+            durations.lease,
+            said,
+            durations.context,
+            durations.thread,
+            self._trail.rows([birth.said for birth in births if birth.said is not None]),
         )
+        self._trail.added()
         return {row["task_id"] for row in rows if row["blocked"]}
 
     async def add_actions(self, births: Sequence[ActionBirth]) -> set[UUID]:
@@ -371,7 +385,9 @@ class EngineStore:
         for place, birth in enumerate(births):
             birth.place = place
         records = self._trail.rows([birth.record for birth in births])
-        rows = await self._db.fetch(self._scope, ADD_ACTIONS, document(births), self.durations.lease, records)
+        rows = await self._db.fetch(
+            self._scope, ADD_ACTIONS, document(births, other=encode), self.durations.lease, records
+        )
         if rows:
             self._trail.added()
         return {row["task_id"] for row in rows}
@@ -409,15 +425,15 @@ class EngineStore:
             step.place = place
             plain = plain and step.lane == "turn" and not step.records
         durations = self.durations
-        given = document(steps), durations.lease, durations.context, durations.thread
+        parameters = document(steps, other=encode), durations.lease, durations.context, durations.thread
         if plain:
-            rows = await self._db.fetch(self._scope, STEP_TURNS, *given)
+            rows = await self._db.fetch(self._scope, STEP_TURNS, *parameters)
         else:
             records = self._trail.rows(
                 [record for step in steps for record in step.records],
                 [step.place for step in steps for _ in step.records],
             )
-            rows = await self._db.fetch(self._scope, STEP_ALL, *given, records)
+            rows = await self._db.fetch(self._scope, STEP_ALL, *parameters, records)
             if rows:
                 self._trail.added()
         written: list[Written | None] = [None] * len(steps)
@@ -429,10 +445,12 @@ class EngineStore:
                 written[place] = Written(seq, attempt, blocked)
         return written, freed
 
-    async def claim(self, worker: UUID, lane: str, limit: int, *, left: bool, but: Sequence[str] = ()) -> list[Claim]:
-        """Lease what is due, `but` these actions, or what a process left whose lease has ended."""
+    async def claim(
+        self, worker: UUID, lane: str, limit: int, *, left: bool, but: Sequence[tuple[UUID | None, str]] = ()
+    ) -> list[Claim]:
+        """Lease what is due, `but` these actions of a tenant or of all; or what a process left."""
         sql = CLAIM_LEFT if left else CLAIM_OTHERS if but else CLAIM_DUE
-        others = (list(but),) if but and not left else ()
+        others = ([tenant for tenant, _ in but], [action for _, action in but]) if but and not left else ()
         rows = await self._db.fetch(self._scope, sql, worker, limit, self.durations.lease, lane, *others)
         return [_claim(row) for row in rows]
 
@@ -472,9 +490,9 @@ class EngineStore:
         """Give back what this process can no longer run, for others to take at once."""
         await self._db.execute(self._scope, RELEASE, worker)
 
-    async def note(self, tenant: UUID, task_id: UUID, event: Json) -> None:
+    async def note(self, tenant: UUID, task_id: UUID, event: RefusedEvent) -> None:
         """Append to the log what did not move the task."""
-        await self._db.execute(self._scope, NOTE, tenant, task_id, event)
+        await self._db.execute(self._scope, NOTE, tenant, task_id, event.body())
 
     async def decided(self, tenant: UUID, approval_id: str) -> list[UUID]:
         """Note that an approval is no longer open; return the tasks that wait for nothing else."""

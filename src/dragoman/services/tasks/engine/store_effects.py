@@ -141,13 +141,12 @@ class EffectStore:
         """Write down that the attempt will not go on with it, whatever came of it."""
         await self._db.execute(self._scope, ABANDON, *_key(intent), intent.attempt, intent.worker)
 
-    async def withdraw_by_hand(self, tenant: UUID, canonical: UUID, step: str) -> None:
-        """Remove the intent of what a person says was not done."""
-        await self._db.execute(self._scope, WITHDRAW_BY_HAND, tenant, canonical, step)
-
-    async def settle_by_hand(self, tenant: UUID, canonical: UUID, step: str, outcome: Json) -> None:
-        """Write down the outcome of what a person says was done."""
-        await self._db.execute(self._scope, SETTLE_BY_HAND, tenant, canonical, step, outcome)
+    async def answer(self, tenant: UUID, canonical: UUID, step: str, *, done: bool, outcome: Json) -> None:
+        """Write down what a person says of a step: its outcome, or that it was not done."""
+        if done:
+            await self._db.execute(self._scope, SETTLE_BY_HAND, tenant, canonical, step, outcome)
+        else:
+            await self._db.execute(self._scope, WITHDRAW_BY_HAND, tenant, canonical, step)
 
 
 def _row(intent: Intent) -> Json:

@@ -1,6 +1,7 @@
-"""A message that calls a tool which only reads: done in memory, and written once with its whole history.
+"""A message that calls a tool which is done as a whole: its task is written once, with its whole history.
 
-A read leaves nothing behind, so until it has ended it needs no lease, no fence and no ledger. A read that lasts longer
+A read leaves nothing behind. A write that is one transaction, with its task as the key, has happened once or not at
+all, whoever tries it. So until the call has ended it needs no lease, no fence and no ledger. A call that lasts longer
 than a moment, that tells how far it is, or whose sender has left becomes a turn like any other: the turn goes on with
 the work as it stands.
 """
@@ -12,9 +13,11 @@ from datetime import UTC, datetime
 
 from dragoman.context import Caller
 from dragoman.services.tasks import events
+from dragoman.services.tasks.identity import UNRECORDED
 from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.models import Json, Task, ToolCall
 from dragoman.services.tasks.turns.execution import Outcome
+from dragoman.services.tasks.turns.records import begun_record
 from dragoman.services.tasks.turns.run import (
     Turn,
     TurnDependencies,
@@ -26,8 +29,8 @@ from dragoman.services.tasks.turns.run import (
 )
 
 
-class DirectRead:
-    """One read, from the message to the stored task."""
+class DirectCall:
+    """One call, from the message to the stored task."""
 
     __slots__ = ("_call", "_caller", "_message", "_on", "_run", "_skill", "_started_s", "_task", "_work", "_writing")
 
@@ -47,7 +50,7 @@ class DirectRead:
         self._writing = False
 
     async def run(self, moment_s: float) -> Task | TurnRun:
-        """Return the task when it has ended and is stored; else the turn that the read has become.
+        """Return the task when it has ended and is stored; else the turn that the call has become.
 
         Raises:
             RateLimited, Unauthenticated: the gate refused who asks.
@@ -71,7 +74,7 @@ class DirectRead:
     async def _perform(self) -> Outcome:
         # Without a deadline: what is not over within a moment becomes a turn, and that has one.
         try:
-            outcome = await self._on.executor.read(self._caller, self._call, self._task.id, self._tell)
+            outcome = await self._on.executor.call(self._caller, self._call, self._task.id, self._tell)
         except Exception as error:
             if self._run is not None:
                 raise  # the turn knows whether it can be tried again
@@ -84,14 +87,20 @@ class DirectRead:
     async def _write(self, outcome: Outcome) -> None:
         on, task = self._on, self._task
         message = events.said_by_agent(on.new_id, outcome.message) if outcome.message else None
-        made = [events.artifact(artifact) for artifact in outcome.artifacts]
-        status = events.status(State.IN_PROGRESS, outcome.state, attempt=1, message=message, error=outcome.error)
-        happened = [*begun(task), *made, status]
+        artifacts = [events.ArtifactEvent(artifact) for artifact in outcome.artifacts]
+        status = events.StatusEvent(State.IN_PROGRESS, outcome.state, attempt=1, message=message, error=outcome.error)
+        happened = [*begun(task), *artifacts, status]
         task.state, task.message, task.error = outcome.state, message, outcome.error
         task.skill, task.status_at, task.artifacts = self._skill, datetime.now(UTC), outcome.artifacts
         if message is not None:
             task.history = [*task.history, message]
-        await on.engine.add_turn(turn_birth(task, happened))
+        record = None
+        if on.executor.reads(self._call):
+            # A read leaves no record, as on every door: its task can be fetched again, and promises nothing.
+            task.caller = {**task.caller, **UNRECORDED}
+        else:
+            record = begun_record(on.trail, self._caller, task, self._call)
+        await on.engine.add_turn(turn_birth(task, happened, record))
         on.engine.notifier.wake(task.id)  # nobody could know of it before, but one may have asked to be told
         task.seq = len(happened)
         code = outcome.error["code"] if outcome.error is not None else None
@@ -108,7 +117,7 @@ class DirectRead:
         return self._run
 
     async def _tell(self, text: str, percent: float | None) -> None:
-        await self._become_turn().append(events.progress(text, percent))
+        await self._become_turn().append(events.ProgressEvent(text, percent))
 
 
 def _seen(work: "asyncio.Task[Outcome]") -> None:

@@ -8,7 +8,7 @@ import structlog
 
 from dragoman import kit
 from dragoman.errors import DragomanError
-from dragoman.services.tasks.events import Event, Json
+from dragoman.services.tasks.events import Event, Loggable, encoded
 
 _LOG = structlog.get_logger(__name__)
 _LINGER_S = 0.05
@@ -20,18 +20,18 @@ _MOST_BYTES = 1_048_576
 class EventBuffer:
     """Holds events until they are written. Those that a write could not take are held on, for the next one."""
 
-    def __init__(self, write: Callable[[list[Event]], Awaitable[None]]) -> None:
+    def __init__(self, write: Callable[[list[Loggable]], Awaitable[None]]) -> None:
         self._write = write
-        self._events: list[Event] = []
+        self._events: list[Loggable] = []
         self._bytes = 0
         self._writing = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
         self._late: asyncio.Task[None] | None = None
         self._closed = False
 
-    def hold(self, event: Json) -> None:
+    def hold(self, event: Event) -> None:
         """Keep it for whatever is written next."""
-        body = orjson.dumps(event, default=str)
+        body = encoded(event)
         self._events.append(orjson.Fragment(body))
         self._bytes += len(body)
 
@@ -57,7 +57,7 @@ class EventBuffer:
                 self._bytes += size
                 raise
 
-    async def take(self) -> list[Event]:
+    async def take(self) -> list[Loggable]:
         """What is held, for one who writes it along with something else; a write under way is waited for."""
         if not self._events and not self._writing.locked():
             return []
@@ -72,7 +72,7 @@ class EventBuffer:
         # The run holds this, and must not be held by it: every task would wait for the collector.
         self._write = _discard
 
-    def _emptied(self) -> tuple[list[Event], int]:
+    def _emptied(self) -> tuple[list[Loggable], int]:
         held = self._events, self._bytes
         self._events, self._bytes = [], 0
         return held
@@ -90,5 +90,5 @@ class EventBuffer:
             pass  # the attempt hears of it itself
 
 
-async def _discard(events: list[Event]) -> None:
+async def _discard(events: list[Loggable]) -> None:
     """Discard events that are reported after the attempt has ended."""

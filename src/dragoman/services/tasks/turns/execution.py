@@ -15,8 +15,9 @@ from dragoman.context import Caller, Progress
 from dragoman.errors import DragomanError
 from dragoman.infra.limits import Admitted
 from dragoman.services.tasks.engine.leases import Lease
+from dragoman.services.tasks.events import Event
 from dragoman.services.tasks.lifecycle import State
-from dragoman.services.tasks.models import Json, ToolCall
+from dragoman.services.tasks.models import Json, ThreadKey, ToolCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class Outcome:
     `shown` are the ids of artifacts that were reported already just as they are, and need no event of their own.
     With `reply` the message is the whole answer, and there need not be a task at all. `auth` says that what the task
     waits for is an authorization. `once` are the artifacts with the secrets that are shown to who waits, and not kept.
+    One that is `recorded` leaves an audit record.
     """
 
     state: State
@@ -51,6 +53,7 @@ class Outcome:
     once: list[Json] = field(default_factory=list[Json])
     delay_s: float = 0.0
     uncounted: bool = False
+    recorded: bool = False
 
 
 class TurnPostponed(kit.TurnEnded):
@@ -64,7 +67,7 @@ class TurnPostponed(kit.TurnEnded):
 class Report(Protocol):
     """Tells those who follow a task."""
 
-    async def __call__(self, event: Json, *, linger: bool = False) -> None:
+    async def __call__(self, event: Event, *, linger: bool = False) -> None:
         """Append an event to the log of the task; what may linger goes with what follows within a moment."""
         ...
 
@@ -82,7 +85,7 @@ class Job:
 
     caller: Caller
     task_id: UUID
-    context_id: str
+    thread: ThreadKey
     skill: str | None
     message: Json
     tool_call: ToolCall | None
@@ -90,7 +93,7 @@ class Job:
     resumed: bool
     attempt: int
     report: Report
-    note: Callable[[Json], Awaitable[None]]
+    note: Callable[[Event], Awaitable[None]]
     store: Callable[[], Awaitable[None]]
     fresh: bool
     cancellation: asyncio.Event
@@ -105,8 +108,8 @@ class Executor(Protocol):
         """Do the work; whatever it raises becomes a failed task, with nothing internal shown."""
         ...
 
-    async def read(self, caller: Caller, call: ToolCall, task_id: UUID, progress: Progress) -> Outcome:
-        """Call an operation that only reads, for a task that is not stored yet; what it raises is as with `execute`."""
+    async def call(self, caller: Caller, call: ToolCall, task_id: UUID, progress: Progress) -> Outcome:
+        """Call an operation that is done as a whole, for a task that is not stored; it raises what `execute` does."""
         ...
 
     def skill_of(self, call: ToolCall | None, skill: str | None) -> str | None:
@@ -117,8 +120,12 @@ class Executor(Protocol):
         """Whether the message calls an operation with no detour: then no agent is asked."""
         ...
 
-    def is_read(self, call: ToolCall | None) -> bool:
-        """Whether the message calls an operation with no detour, and that one changes nothing."""
+    def is_whole(self, call: ToolCall | None) -> bool:
+        """Whether the message calls an operation with no detour, and that one is done as a whole or not at all."""
+        ...
+
+    def reads(self, call: ToolCall) -> bool:
+        """Whether the operation that is called changes nothing."""
         ...
 
     def keepable(self, message: Json, call: ToolCall | None) -> Json:
@@ -131,6 +138,10 @@ class Tools(Protocol):
 
     def has(self, name: str) -> bool:
         """Whether there is such a tool."""
+        ...
+
+    def is_whole(self, name: str) -> bool:
+        """Whether there is such a tool, and it changes nothing, or all at once with its idempotency key."""
         ...
 
     def reads(self, name: str) -> bool:

@@ -61,17 +61,22 @@ class TaskExecutor:
         """Whether the message calls an operation with no detour: then no agent is asked."""
         return call is not None and self._find_direct(call.name) is not None
 
-    def is_read(self, call: ToolCall | None) -> bool:
-        """Whether the message calls an operation with no detour, and that one changes nothing."""
-        return call is not None and call.name is not None and self._tools.reads(call.name) and self.is_direct(call)
+    def is_whole(self, call: ToolCall | None) -> bool:
+        """Whether the message calls an operation with no detour, and that one is done as a whole or not at all."""
+        return call is not None and call.name is not None and self._tools.is_whole(call.name) and self.is_direct(call)
 
-    async def read(self, caller: Caller, call: ToolCall, task_id: UUID, progress: Progress) -> Outcome:
-        """Call an operation that only reads, for a task that is not stored yet."""
-        name = call.name or ""
+    def reads(self, call: ToolCall) -> bool:
+        """Whether the operation that is called changes nothing."""
+        return call.name is not None and self._tools.reads(call.name)
+
+    async def call(self, caller: Caller, call: ToolCall, task_id: UUID, progress: Progress) -> Outcome:
+        """Call an operation that is done as a whole, for a task that is not stored yet."""
+        name, ref = call.name or "", str(task_id)
         self._metrics.routed(kit.How.TOOL)
-        with within_task(str(task_id)), progress_to(progress):
-            made = await self._tools.run(caller, name, call.arguments, key=None, admitted=call.admitted)
-        return self._completed(name, made)
+        with within_task(ref), progress_to(progress):
+            # The task is the key of a write, as in `execute`: should it be stored meanwhile, and run again elsewhere.
+            output = await self._tools.run(caller, name, call.arguments, key=f"task:{ref}", admitted=call.admitted)
+        return self._completed(name, output)
 
     def skill_of(self, call: ToolCall | None, skill: str | None) -> str | None:
         """The skill of the tool that the message names, else the one that the task is with."""
@@ -101,7 +106,7 @@ class TaskExecutor:
 
     async def _call(self, job: Job, name: str, arguments: Any, *, key: str) -> Outcome:
         async def progress(text: str, percent: float | None) -> None:
-            await job.report(events.progress(text, percent))
+            await job.report(events.ProgressEvent(text, percent))
 
         with progress_to(progress):
             made = await self._made(job, name, arguments, key=key)
@@ -130,7 +135,7 @@ class TaskExecutor:
             await ports.recall()
         ctx = kit.Context(
             str(job.task_id),
-            job.context_id,
+            job.thread.id,
             host=kit.Host(
                 state=ports,
                 progress=ports,
@@ -156,7 +161,7 @@ class TaskExecutor:
     async def _thread(self, job: Job) -> kit.Thread:
         if job.fresh:
             return kit.Thread()
-        said = await self._threads.said(job.caller.tenant, job.context_id)
+        said = await self._threads.said(job.caller.tenant, job.thread)
         if said and said[-1] == job.message:  # by its content: clients use one message id for several messages
             said = said[:-1]
         turns = [

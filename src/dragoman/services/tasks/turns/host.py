@@ -49,11 +49,11 @@ class TurnHost:
     async def recall(self) -> None:
         """Take up the drafts of earlier turns: they become final with the others."""
         drafts = Drafts()
-        async for event in self._store.replay(self._tenant, self._job.task_id):
-            drafts.take(event)
-        for made in drafts.artifacts:
-            content = kit.Content.model_validate({"parts": made["parts"]})
-            draft = kit.Artifact(name=made["name"], content=content, description=made.get("description"))
+        async for logged in self._store.replay(self._tenant, self._job.task_id):
+            drafts.take(logged.event)
+        for artifact in drafts.artifacts:
+            content = kit.Content.model_validate({"parts": artifact["parts"]})
+            draft = kit.Artifact(name=artifact["name"], content=content, description=artifact.get("description"))
             self._chunks[draft.name], self._sizes[draft.name] = [draft], draft.size_bytes
 
     @property
@@ -78,7 +78,7 @@ class TurnHost:
         """Return the value, or None."""
         if scope == "task":
             return await self._asked(self._store.load(self._tenant, self._job.task_id, key))
-        return await self._asked(self._threads.load(self._tenant, self._job.context_id, key))
+        return await self._asked(self._threads.load(self._tenant, self._job.thread, key))
 
     async def save(self, scope: kit.Scope, key: str, value: JsonValue) -> None:
         """Keep the value.
@@ -97,7 +97,7 @@ class TurnHost:
             return
         await self._asked(self._job.store())  # the conversation is born with its first task
         kept = await self._asked(
-            self._threads.save(self._tenant, self._job.context_id, key, value, self._most.thread_bytes)
+            self._threads.save(self._tenant, self._job.thread, key, value, self._most.thread_bytes)
         )
         if not kept:
             raise StateTooLarge(limit_bytes=self._most.thread_bytes)
@@ -115,7 +115,7 @@ class TurnHost:
                 )
         await self._asked(self._job.store())  # the conversation is born with its first task
         return await self._asked(
-            self._threads.modify(self._tenant, self._job.context_id, key, change, self._most.thread_bytes)
+            self._threads.modify(self._tenant, self._job.thread, key, change, self._most.thread_bytes)
         )
 
     async def remove(self, scope: kit.Scope, key: str) -> None:
@@ -123,15 +123,15 @@ class TurnHost:
         if scope == "task":
             await self._asked(self._store.remove(self._tenant, self._job.task_id, key))
         else:
-            await self._asked(self._threads.remove(self._tenant, self._job.context_id, key))
+            await self._asked(self._threads.remove(self._tenant, self._job.thread, key))
 
     async def update(self, text: str, percent: float | None) -> None:
         """Tell followers how far it is."""
-        await self._asked(self._job.report(events.progress(text, percent)))
+        await self._asked(self._job.report(events.ProgressEvent(text, percent)))
 
     async def log(self, text: str, level: kit.LogLevel) -> None:
         """Tell followers how it is done; by itself this makes no task of work that ends at once."""
-        await self._asked(self._job.note(events.log(text, level)))
+        await self._asked(self._job.note(events.LogEvent(text, level)))
 
     async def artifact(self, artifact: kit.Artifact, *, append: bool, last_chunk: bool) -> None:
         """Show a draft, or a further piece of one.
@@ -147,12 +147,12 @@ class TurnHost:
         if not append:
             chunks.clear()
         chunks.append(artifact)
-        event = events.artifact(artifact_json(artifact), append=append, last=last_chunk)
+        event = events.ArtifactEvent(artifact_json(artifact), append=append, last=last_chunk)
         await self._asked(self._job.report(event, linger=True))
 
     async def activity(self, activity: kit.Activity, tools: tuple[str, ...]) -> None:
         """Note what the task is busy with, for its history; an answer that comes at once is not held up by it."""
-        await self._asked(self._job.note(events.activity(activity.value, tools)))
+        await self._asked(self._job.note(events.ActivityEvent(activity.value, tuple(tools))))
 
     async def _asked(self, answer: Awaitable[R]) -> R:
         """Return the answer to an attempt that still has its task.
@@ -186,10 +186,10 @@ def _close(answer: Any) -> None:
 
 def artifact_json(artifact: kit.Artifact) -> Json:
     """Return an artifact as the task keeps it; its name is its id within the task."""
-    made: Json = {"id": artifact.name, "name": artifact.name, "parts": parts_json(artifact.content) or []}
+    shown: Json = {"id": artifact.name, "name": artifact.name, "parts": parts_json(artifact.content) or []}
     if artifact.description:
-        made["description"] = artifact.description
-    return made
+        shown["description"] = artifact.description
+    return shown
 
 
 def parts_json(content: kit.Content | None) -> list[Json] | None:

@@ -18,7 +18,10 @@ from dragoman import kit
 from dragoman.context import Caller
 from dragoman.errors import Conflict, DragomanError, Internal, RateLimited, Unauthenticated, UpstreamUnavailable
 from dragoman.infra.deadlines import Deadline, Deadlines
+from dragoman.services.audit.store import Line
+from dragoman.services.audit.trail import AuditTrail
 from dragoman.services.tasks import events
+from dragoman.services.tasks.access import TaskAccess
 from dragoman.services.tasks.engine.attempt import Attempt
 from dragoman.services.tasks.engine.effects import Ledger, TaskEffects
 from dragoman.services.tasks.engine.engine import Engine
@@ -27,19 +30,20 @@ from dragoman.services.tasks.engine.retries import OWN_DATABASE, RetryPolicy, Ve
 from dragoman.services.tasks.engine.steps import Birth, LaneName, Queue, Step
 from dragoman.services.tasks.engine.store import Claim
 from dragoman.services.tasks.engine.store_keys import KeyClaim, KeyStore
-from dragoman.services.tasks.errors import EffectBusy, TaskTimedOut
-from dragoman.services.tasks.events import TAKEN_OVER, Event, Json
+from dragoman.services.tasks.errors import CallerRefused, EffectBusy, TaskTimedOut
+from dragoman.services.tasks.events import TAKEN_OVER, Event, Json, Loggable
 from dragoman.services.tasks.identity import caller_json, read_caller
 from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.models import Task, ToolCall, find_tool_call
 from dragoman.services.tasks.turns.event_buffer import EventBuffer
 from dragoman.services.tasks.turns.execution import Executor, Job, Outcome, TurnPostponed
+from dragoman.services.tasks.turns.records import answered_record, begun_record
 
 _LOG = structlog.get_logger(__name__)
 # A single call to another system is not taken to last longer.
 _LONGEST_EFFECT_S: Final = 120.0
-_ACCEPTED: Final = events.accepted()
-_OPENING: Final = events.status(State.VALIDATED, State.IN_PROGRESS, attempt=1)
+_ACCEPTED: Final = [events.shared(event) for event in events.accepted()]
+_OPENING: Final = events.shared(events.StatusEvent(State.VALIDATED, State.IN_PROGRESS, attempt=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,8 @@ class TurnDependencies:
     executor: Executor
     ledger: Ledger
     keys: KeyStore
+    access: TaskAccess
+    trail: AuditTrail
     retries: RetryPolicy
     deadlines: Deadlines
     new_id: Callable[[], UUID]
@@ -61,7 +67,7 @@ class Turn:
 
     A `fresh` context has nothing said before. With `replies` the turn may end without a task. Where the `outcome` is
     known already there is no work, and the task tells of it. `work` is under way already; its outcome is awaited.
-    `age_s` is how long ago the turn began, elsewhere.
+    `age_s` is how long ago the turn began, elsewhere. One that was `claimed` has waited: its caller is checked again.
     """
 
     caller: Caller
@@ -74,6 +80,7 @@ class Turn:
     picks: int = 1
     work: "asyncio.Task[Outcome] | None" = None
     age_s: float | None = None
+    claimed: bool = False
 
 
 class TurnLane:
@@ -84,19 +91,20 @@ class TurnLane:
     def __init__(self, dependencies: TurnDependencies) -> None:
         self._dependencies = dependencies
 
-    def crowded(self) -> Sequence[str]:
+    def crowded(self) -> Sequence[tuple[UUID | None, str]]:
         """Return nothing: turns do not wait for each other here."""
         return ()
 
     def take(self, claim: Claim, lease: Lease) -> Attempt:
         """Return an attempt at a turn that waited for its turn or its retry, or that another process left."""
         task = claim.task
-        message = next((said for said in reversed(task.history) if said["role"] == "user"), task.history[0])
+        message = next((message for message in reversed(task.history) if message["role"] == "user"), task.history[0])
         caller = read_caller(task.tenant_id, claim.sender or task.caller)
-        turn = Turn(caller, message, find_tool_call(message), picks=claim.picks, age_s=claim.age_s)
+        call = find_tool_call(message)
+        turn = Turn(caller, message, call, picks=claim.picks, age_s=claim.age_s, claimed=True)
         run = TurnRun(self._dependencies, task, turn, lease, stored=True)
         reason = TAKEN_OVER if task.state is State.IN_PROGRESS else None
-        run.opening = events.status(task.state, State.IN_PROGRESS, attempt=lease.attempt, reason=reason)
+        run.opening = events.opened(task.state, lease.attempt, last=task.attempt, reason=reason)
         return run
 
 
@@ -178,7 +186,7 @@ class TurnRun(Attempt):
         """Return the step of a turn whose outcome cannot be stored."""
         return self._step(failed(Internal()), [])
 
-    def report(self, events: Sequence[Event]) -> Step:
+    def report(self, events: Sequence[Loggable]) -> Step:
         """Return a step that changes nothing but the log."""
         return Step.of(self.lease, self.task.tenant_id, events)
 
@@ -204,7 +212,11 @@ class TurnRun(Attempt):
     async def _answered(self) -> Outcome:
         if self._turn.picks > self._on.retries.max_attempts:
             return _given_up(self._on.retries.max_attempts)
-        job, deadline = self._job(), self._begin_deadline()
+        job = self._job()
+        return await self._refused(job) or await self._worked(job)
+
+    async def _worked(self, job: Job) -> Outcome:
+        deadline = self._begin_deadline()
         try:
             outcome = await (self._turn.work or self._on.executor.execute(job))
         except kit.EffectUnknown as unknown:
@@ -222,6 +234,19 @@ class TurnRun(Attempt):
         away = _find_database_away(outcome)
         return outcome if away is None else self._tried_again(away)
 
+    async def _refused(self, job: Job) -> Outcome | None:
+        """Return the outcome of a turn whose caller would not be let in now; a fresh turn was let in just before."""
+        if not self._turn.claimed and job.caller is self._turn.caller:
+            return None
+        access = self._on.access
+        try:
+            await access.check_run(job.caller, access.action_of(job.tool_call), self.task)
+        except CallerRefused as error:
+            return replace(failed(error), state=State.REJECTED, recorded=True)
+        except UpstreamUnavailable as error:
+            return Outcome(State.QUEUED, delay_s=self._on.retries.delay_s(self._turn.picks, error))
+        return None
+
     def _failed(self, job: Job, error: Exception) -> Outcome:
         if is_database_away(error):
             return self._tried_again(cast("DragomanError", error))
@@ -237,7 +262,7 @@ class TurnRun(Attempt):
         return Job(
             caller=caller,
             task_id=task.id,
-            context_id=task.context_id,
+            thread=task.thread,
             skill=task.skill,
             message=message,
             tool_call=turn.tool_call if message is turn.message else find_tool_call(message),
@@ -284,23 +309,23 @@ class TurnRun(Attempt):
         task.history = [*task.history, *step.history]
         return self._birth([*begun(task), *step.events])
 
-    def _step(self, outcome: Outcome, reported: Sequence[Event]) -> Step:
+    def _step(self, outcome: Outcome, reported: Sequence[Loggable]) -> Step:
         task = self.task
         task.once += outcome.once
         message = events.said_by_agent(self._on.new_id, outcome.message) if outcome.message else None
         # What was made is final only when the work is complete.
         artifacts = outcome.artifacts if outcome.state is State.SUCCEEDED else []
-        status = events.status(
+        status = events.StatusEvent(
             State.IN_PROGRESS, outcome.state, attempt=self.lease.attempt, message=message, error=outcome.error,
             reason=f"tried again in {outcome.delay_s:.1f} s" if outcome.state is State.QUEUED else None,
-            auth=outcome.auth or None,
+            auth=outcome.auth,
         )  # fmt: skip
-        made = [events.artifact(one) for one in artifacts if one["id"] not in outcome.shown]
+        unseen = [events.ArtifactEvent(artifact) for artifact in artifacts if artifact["id"] not in outcome.shown]
         queue = {State.QUEUED: Queue.READY, State.INPUT_REQUIRED: Queue.WAIT}.get(outcome.state, Queue.END)
         return Step.of(
             self.lease,
             task.tenant_id,
-            [*reported, *made, status],
+            [*reported, *unseen, status],
             skill=outcome.skill,
             message=message,
             error=outcome.error,
@@ -310,13 +335,25 @@ class TurnRun(Attempt):
             queue=queue,
             delay_s=outcome.delay_s,
             more_attempts=1 if outcome.uncounted else 0,
+            _records=self._records(outcome, [message] if message else [], artifacts or None),
         )
 
-    def _birth(self, born: list[Event], *, queue: bool = False) -> Birth:
+    def _records(self, outcome: Outcome, said: Sequence[Json], artifacts: Sequence[Json] | None) -> tuple[Line, ...]:
+        """Return the record of a turn that was stored before; one that was not has that of its message."""
+        if not self._stored or outcome.state is State.QUEUED:
+            return ()
+        record = answered_record(
+            self._on.trail, self._job().caller, self.task, outcome.state, attempt=self.lease.attempt, said=said,
+            artifacts=artifacts, error=outcome.error, refused=outcome.recorded,
+        )  # fmt: skip
+        return (record,)
+
+    def _birth(self, born: list[Loggable], *, queue: bool = False) -> Birth:
+        record = begun_record(self._on.trail, self._turn.caller, self.task, self._turn.tool_call)
         if not queue:
-            return turn_birth(self.task, born)
+            return turn_birth(self.task, born, record)
         owner = self._on.engine.owner
-        return turn_birth(self.task, born, worker=owner, fifo_key=self.lease.fifo_key, claim=self._turn.claim)
+        return turn_birth(self.task, born, record, worker=owner, fifo_key=self.lease.fifo_key, claim=self._turn.claim)
 
     async def _release_key(self) -> None:
         """Give the key of a message back that was refused: only a task that was accepted consumes it."""
@@ -331,20 +368,20 @@ class TurnRun(Attempt):
             return self._on.deadlines.begin()
         return Deadlines(self._on.deadlines.after_s - self._turn.age_s).begin()
 
-    async def append(self, event: Json, *, linger: bool = False) -> None:
+    async def append(self, event: Event, *, linger: bool = False) -> None:
         """Append to the log of the task, which is stored for it; what may linger goes with what follows soon."""
         self.lease.check()
         await self.store()
         self._buffer.hold(event)
         await (self._buffer.linger() if linger else self._buffer.flush())
 
-    async def _note(self, event: Json) -> None:
+    async def _note(self, event: Event) -> None:
         self.lease.check()
         self._buffer.hold(event)
         if self._stored:
             await self._buffer.linger()
 
-    async def _write(self, reported: list[Event]) -> None:
+    async def _write(self, reported: list[Loggable]) -> None:
         written = await self._on.engine.report(self, reported)
         if written is not None:
             self.task.seq = written.seq
@@ -357,7 +394,8 @@ class TurnRun(Attempt):
 
 def turn_birth(
     task: Task,
-    born: list[Event],
+    born: list[Loggable],
+    record: Line | None,
     *,
     worker: UUID | None = None,
     fifo_key: str | None = None,
@@ -386,6 +424,7 @@ def turn_birth(
         worker=worker,
         fifo_key=fifo_key,
         _claim=claim,
+        _said=record,
     )
 
 
@@ -438,9 +477,11 @@ async def ended_within(work: "asyncio.Task[Any]", within_s: float | None) -> boo
     return work.done()
 
 
-def begun(task: Task) -> list[Event]:
+def begun(task: Task) -> list[Loggable]:
     """Return how every turn begins that nothing held up."""
-    opening = _OPENING if task.attempt == 1 else events.status(State.VALIDATED, State.IN_PROGRESS, attempt=task.attempt)
+    opening = (
+        _OPENING if task.attempt == 1 else events.StatusEvent(State.VALIDATED, State.IN_PROGRESS, attempt=task.attempt)
+    )
     return [*_ACCEPTED, opening]
 
 

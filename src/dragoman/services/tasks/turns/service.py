@@ -24,7 +24,9 @@ from dragoman.errors import (
 )
 from dragoman.infra.db import check_key
 from dragoman.infra.digests import digest_of
+from dragoman.infra.limits import OpenStreams
 from dragoman.services.tasks import events
+from dragoman.services.tasks.access import TaskAccess
 from dragoman.services.tasks.engine.leases import Lease, now
 from dragoman.services.tasks.engine.steps import Queue, Step
 from dragoman.services.tasks.engine.store_effects import EffectStore
@@ -38,16 +40,18 @@ from dragoman.services.tasks.errors import (
     ThreadExpired,
     WrongContext,
 )
+from dragoman.services.tasks.events import ArtifactEvent, Event, ProgressEvent, StatusEvent
 from dragoman.services.tasks.identity import caller_json
-from dragoman.services.tasks.lifecycle import State
-from dragoman.services.tasks.models import KEY_NAMES, Incoming, Json, LoggedEvent, Reply, Task, TaskQuery, context_key
+from dragoman.services.tasks.lifecycle import RESTING, State
+from dragoman.services.tasks.models import KEY_NAMES, Incoming, Json, LoggedEvent, Reply, Task, TaskQuery, ThreadKey
 from dragoman.services.tasks.passages import SEND_MESSAGE
-from dragoman.services.tasks.ports import Delegations, Refusals, Sessions
+from dragoman.services.tasks.ports import Delegations, Refusals
 from dragoman.services.tasks.reader import TaskReader
 from dragoman.services.tasks.store import TaskStore, ThreadStore
-from dragoman.services.tasks.turns.direct import DirectRead
+from dragoman.services.tasks.turns.direct import DirectCall
 from dragoman.services.tasks.turns.drafts import Drafts
 from dragoman.services.tasks.turns.execution import Outcome
+from dragoman.services.tasks.turns.records import begun_record, continued_record
 from dragoman.services.tasks.turns.run import Turn, TurnDependencies, TurnRun, failed, turn_birth
 
 _MOMENT_S = 0.2
@@ -58,15 +62,16 @@ A = TypeVar("A")
 class TaskService:
     """What the doors call, through the gate."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of conversations, each by its name
         self,
         turns: TurnDependencies,
         *,
         store: TaskStore,
         threads: ThreadStore,
         effects: EffectStore,
+        access: TaskAccess,
+        streams: OpenStreams,
         thread_bytes: int,
-        sessions: Sessions | None = None,
         delegations: Delegations | None = None,
         refusals: Refusals | None = None,
     ) -> None:
@@ -75,11 +80,12 @@ class TaskService:
         self._executor = turns.executor
         self._delegations = delegations
         self._refusals = refusals
-        self._sessions = sessions
         self._store = store
         self._reader = TaskReader(store)
         self._threads = threads
         self._effects = effects
+        self._access = access
+        self._streams = streams
         self._thread_bytes = thread_bytes
 
     async def send(self, caller: Caller, incoming: Incoming) -> Task:
@@ -137,38 +143,56 @@ class TaskService:
         task = await self._reader.find(caller.tenant, ref)
         if task is None:
             raise TaskNotFound(ref)
+        self._access.check(caller, task, ref)
         if not task.terminal:
-            drafts, told = Drafts(), None
-            async for event in self._store.replay(caller.tenant, task.id, until=task.seq):
-                drafts.take(event)
-                told = event if event.body["kind"] == "progress" else told
+            drafts = Drafts()
+            progress: tuple[int, ProgressEvent] | None = None
+            async for logged in self._store.replay(caller.tenant, task.id, until=task.seq):
+                drafts.take(logged.event)
+                progress = (logged.seq, logged.event) if isinstance(logged.event, ProgressEvent) else progress
             task.artifacts = drafts.artifacts or task.artifacts
-            _tell_progress(task, told)
+            _tell_progress(task, progress)
         return task
 
-    async def page(self, caller: Caller, wanted: TaskQuery) -> tuple[list[Task], int]:
-        """Return tasks, newest first, one more than the limit if there are more, and the total count."""
-        return await self._store.page(caller.tenant, wanted), await self._store.count(caller.tenant, wanted)
+    async def exists(self, caller: Caller, ref: str) -> bool:
+        """Check whether a task of the tenant has this id or alias, whoever may touch it."""
+        return await self._reader.find(caller.tenant, ref) is not None
+
+    async def page(self, caller: Caller, query: TaskQuery) -> list[Task]:
+        """Return a page of tasks, one more than the limit if there are more."""
+        tasks = await self._store.page(caller.tenant, query, self._access.visible(caller))
+        return [self._access.shown(caller, task) for task in tasks]
+
+    async def count(self, caller: Caller, query: TaskQuery) -> int:
+        """Return how many tasks there are on all pages, up to 10,000."""
+        return await self._store.count(caller.tenant, query, self._access.visible(caller))
 
     async def follow(
         self, caller: Caller, task: Task, after: int, *, keepalive_s: float | None = None
     ) -> AsyncGenerator[LoggedEvent | None]:
         """Yield the events after `after`, in order and none lost, until the task rests.
 
-        With `keepalive_s`, yield None whenever nothing has happened for that long.
+        With `keepalive_s`, yield None whenever nothing has happened for that long, or sooner.
+
+        Raises:
+            Unauthenticated: the credential of the caller was revoked meanwhile.
         """
+        watch = self._streams.watch(caller)
+        wait_s = watch.every_s if keepalive_s is None else min(keepalive_s, watch.every_s)
         with self._engine.notifier.follow(task.tenant_id, task.id) as signal:
             while True:
                 signal.clear()
+                await watch.check()
                 log_events = await self._store.events(caller.tenant, task.id, after)
-                for event in log_events:
-                    after = event.seq
-                    yield _with_secrets(task, event)
-                if log_events and _rests(log_events[-1]):
+                for logged in log_events:
+                    after = logged.seq
+                    await watch.check()  # a slow reader may have kept the event before for long
+                    yield _with_secrets(task, logged)
+                if log_events and _rests(log_events[-1].event):
                     current = await self._store.find(caller.tenant, str(task.id))
                     if current is None or (current.resting and current.seq == after):
                         return
-                if not log_events and not await _woken(signal, keepalive_s):
+                if not log_events and not await _woken(signal, wait_s) and keepalive_s is not None:
                     yield None
 
     async def _start(self, caller: Caller, incoming: Incoming, *, replies: bool, waits: bool = False) -> TurnRun | Task:
@@ -227,10 +251,10 @@ class TaskService:
 
     async def _find_earlier(self, caller: Caller, incoming: Incoming) -> Task | None:
         key = incoming.idempotency_key or ""
-        found = await self._turns.keys.find(caller.tenant, caller.subject, key)
-        if found is None:
+        use = await self._turns.keys.find(caller.tenant, caller.subject, key)
+        if use is None:
             return None
-        digest, task_id = found
+        digest, task_id = use
         if digest != self._digest(incoming):
             raise IdempotencyConflict(key, task_id=str(task_id))
         task = await self.get(caller, str(task_id))
@@ -250,8 +274,8 @@ class TaskService:
             if run.resting or incoming.wait_s == 0:
                 return run
             rested = await self._rested(caller, run, incoming.wait_s)
-            told = {"replayed": run.replayed} if "replayed" in run.metadata else {}
-            return replace(rested, replayed=run.replayed, metadata={**rested.metadata, **told})
+            replayed = {"replayed": run.replayed} if "replayed" in run.metadata else {}
+            return replace(rested, replayed=run.replayed, metadata={**rested.metadata, **replayed})
         if incoming.wait_s == 0:
             return await self._stored(caller, run)
         moment_s = _moment_s(incoming.wait_s)
@@ -268,12 +292,12 @@ class TaskService:
         self, caller: Caller, incoming: Incoming, *, replies: bool, waits: bool = False, outcome: Outcome | None = None
     ) -> TurnRun | Task:
         context_id = incoming.context_id or str(self._turns.new_id())
-        known = await self._check_thread(caller, incoming.context_id, incoming.message)
+        thread = ThreadKey(caller.subject, incoming.context_id) if incoming.context_id is not None else None
+        known = await self._check_thread(caller, thread, incoming.message)
         direct = outcome is not None or self._executor.is_direct(incoming.tool_call)
         metadata = incoming.metadata or {}
-        if incoming.session_context and not known and incoming.tool_call is None and self._sessions is not None:
-            said = "\n".join(part["text"] for part in incoming.message["parts"] if part["kind"] == "text")
-            metadata = {**metadata, "session_context": await self._sessions.open(caller, said)}
+        if incoming.opening is not None and not known and incoming.tool_call is None:
+            metadata = {**metadata, **await incoming.opening()}
         now, message = datetime.now(UTC), _with_key(incoming)
         task = Task(
             tenant_id=caller.tenant,
@@ -298,11 +322,11 @@ class TaskService:
         if incoming.attach is not None:
             await incoming.attach(task, 0)
         call = incoming.tool_call
-        if waits and incoming.alias is None and call is not None and self._executor.is_read(call):
-            return await DirectRead(self._turns, task, caller, message, call).run(_moment_s(incoming.wait_s))
+        if waits and incoming.alias is None and call is not None and self._executor.is_whole(call):
+            return await DirectCall(self._turns, task, caller, message, call).run(_moment_s(incoming.wait_s))
         claim = self._claim(caller, incoming)
         turn = Turn(caller, message, incoming.tool_call, not known, replies, claim, outcome)
-        fifo_key = None if direct else context_key(context_id)
+        fifo_key = None if direct else task.thread.fifo_key
         if fifo_key is None or incoming.context_id is None:
             lease = self._engine.lease(task.id, 1, fifo_key=fifo_key)
             run = TurnRun(self._turns, task, turn, lease, stored=False)
@@ -314,8 +338,9 @@ class TaskService:
         """Store a turn of a conversation that others may be in; the run, unless it has to wait for another turn."""
         since = now()
         task.state, task.attempt = State.QUEUED, 0
-        born = [*events.accepted(), events.status(State.VALIDATED, State.QUEUED)]
-        birth = turn_birth(task, list(born), worker=self._engine.owner, fifo_key=fifo_key, claim=turn.claim)
+        born = [*events.accepted(), events.StatusEvent(State.VALIDATED, State.QUEUED)]
+        record = begun_record(self._turns.trail, turn.caller, task, turn.tool_call)
+        birth = turn_birth(task, list(born), record, worker=self._engine.owner, fifo_key=fifo_key, claim=turn.claim)
         blocked = await self._engine.add_turn(birth)
         task.seq = len(born)
         self._engine.notifier.happened(task.id)
@@ -327,7 +352,7 @@ class TaskService:
     def _run_stored(self, task: Task, turn: Turn, lease: Lease) -> TurnRun:
         run = TurnRun(self._turns, task, turn, lease, stored=True)
         if task.state is State.QUEUED:
-            run.opening = events.status(task.state, State.IN_PROGRESS, attempt=lease.attempt)
+            run.opening = events.opened(task.state, lease.attempt, last=task.attempt)
             task.state = State.IN_PROGRESS
             asyncio.get_running_loop().call_later(_MOMENT_S / 4, self._engine.begin, run)
         self._engine.start(run)
@@ -355,8 +380,10 @@ class TaskService:
 
     async def _answer(self, caller: Caller, incoming: Incoming, task: Task) -> TurnRun | Task:
         message = self._executor.keepable(_with_key(incoming), incoming.tool_call)
-        await self._check_thread(caller, task.context_id, message)
+        await self._check_thread(caller, task.thread, message)
         answer, slot = _effect_answer(task, message)
+        if answer is not None:
+            self._access.check_steering(caller)
         if incoming.attach is not None:
             await incoming.attach(task, task.seq)
         since = now()
@@ -365,13 +392,16 @@ class TaskService:
             if answer is None:
                 written = await self._engine.write(step)
             else:
-                written = await self._engine.write_along(step, partial(self._settle_effect, task, answer))
+                settle = partial(
+                    self._effects.answer, task.tenant_id, task.id, answer.step, done=answer.done, outcome=answer.outcome
+                )
+                written = await self._engine.write_along(step, settle)
             if written is not None:
                 task.seq, task.state, task.slot, task.message = written.seq, to, slot, None
                 task.history = [*task.history, message]
                 if written.blocked:
                     return task
-                lease = self._engine.lease(task.id, written.attempt, since=since, fifo_key=context_key(task.context_id))
+                lease = self._engine.lease(task.id, written.attempt, since=since, fifo_key=task.thread.fifo_key)
                 turn = Turn(caller, _with_key(incoming), incoming.tool_call)
                 return self._run_stored(task, turn, lease)
         raise TaskMoved(task.state.value)
@@ -381,6 +411,7 @@ class TaskService:
         task = await self._store.find(caller.tenant, incoming.task_ref or "")
         if task is None:
             raise TaskNotFound(incoming.task_ref or "")
+        self._access.check(caller, task, incoming.task_ref or "")
         if incoming.context_id is not None and incoming.context_id != task.context_id:
             raise WrongContext.given(incoming.context_id)
         return task
@@ -392,34 +423,28 @@ class TaskService:
         return Step(
             tenant=task.tenant_id,
             id=task.id,
-            events=[events.message(message), events.status(State.INPUT_REQUIRED, to, attempt=attempt)],
+            events=[events.MessageEvent(message), events.StatusEvent(State.INPUT_REQUIRED, to, attempt=attempt)],
             attempt=task.attempt,
             slot=slot,
             history=[message],
             queue=Queue.LEASE,
             worker=self._engine.owner,
-            fifo_key=context_key(task.context_id),
+            fifo_key=task.thread.fifo_key,
             head_only=to is State.IN_PROGRESS,
             caller=caller_json(caller),
             _claim=self._claim(caller, incoming),
+            _records=(continued_record(self._turns.trail, caller, task, message, to),),
         )
 
-    async def _settle_effect(self, task: Task, answer: kit.EffectAnswer) -> None:
-        """Write an answer about an effect into the ledger."""
-        if answer.done:
-            await self._effects.settle_by_hand(task.tenant_id, task.id, answer.step, answer.outcome)
-        else:
-            await self._effects.withdraw_by_hand(task.tenant_id, task.id, answer.step)
-
-    async def _check_thread(self, caller: Caller, thread_id: str | None, message: Json) -> bool:
+    async def _check_thread(self, caller: Caller, thread: ThreadKey | None, message: Json) -> bool:
         """Return whether the conversation exists; refuse a message that it cannot take."""
-        found = await self._threads.find(caller.tenant, thread_id) if thread_id is not None else None
-        expired, held = found or (False, 0)
-        if expired and thread_id is not None:
-            raise ThreadExpired(thread_id)
+        thread_state = await self._threads.find(caller.tenant, thread) if thread is not None else None
+        expired, held = thread_state or (False, 0)
+        if expired and thread is not None:
+            raise ThreadExpired(thread.id)
         if held + len(orjson.dumps(message)) > self._thread_bytes:
             raise StateTooLarge(limit_bytes=self._thread_bytes)
-        return found is not None
+        return thread_state is not None
 
     def _claim(self, caller: Caller, incoming: Incoming) -> KeyClaim | None:
         key = incoming.idempotency_key
@@ -428,13 +453,13 @@ class TaskService:
     def _digest(self, incoming: Incoming) -> bytes:
         """Return the digest of a message without secrets and message id, which may be new in a repetition."""
         metadata: Json = incoming.message.get("metadata") or {}
-        asked = {
+        request = {
             "parts": self._executor.keepable(incoming.message, incoming.tool_call)["parts"],
             "metadata": {name: value for name, value in metadata.items() if name not in KEY_NAMES},
             "context": incoming.context_id,
             "task": incoming.task_ref or incoming.alias,
         }
-        return digest_of(SEND_MESSAGE.name, asked)
+        return digest_of(SEND_MESSAGE.name, request)
 
     async def _stored(self, caller: Caller, run: TurnRun) -> Task:
         """Return the task as it was stored, for a caller that does not wait."""
@@ -492,20 +517,17 @@ def _moment_s(wait_s: float | None) -> float:
     return _MOMENT_S if wait_s is None else min(_MOMENT_S, wait_s)
 
 
-def _rests(event: LoggedEvent) -> bool:
-    return event.body["kind"] == "status" and State(event.body["to"]) not in (
-        State.REQUESTED,
-        State.VALIDATED,
-        State.QUEUED,
-        State.IN_PROGRESS,
-    )
+def _rests(event: Event) -> bool:
+    return isinstance(event, StatusEvent) and event.to in RESTING
 
 
-def _with_secrets(task: Task, event: LoggedEvent) -> LoggedEvent:
-    """For one who follows a task where it runs: an artifact as it is shown this once."""
-    made: Json = event.body.get("artifact") or {}
-    shown = next((one for one in task.once if one["id"] == made.get("id")), None)
-    return replace(event, body={**event.body, "artifact": shown}) if shown is not None else event
+def _with_secrets(task: Task, logged: LoggedEvent) -> LoggedEvent:
+    """Return an event for one who follows a task where it runs: an artifact as it is shown this once."""
+    event = logged.event
+    if not isinstance(event, ArtifactEvent):
+        return logged
+    shown = next((artifact for artifact in task.once if artifact["id"] == event.artifact["id"]), None)
+    return replace(logged, event=event.showing(shown)) if shown is not None else logged
 
 
 def _with_key(incoming: Incoming) -> Json:
@@ -521,14 +543,11 @@ async def _woken(signal: asyncio.Event, within_s: float | None) -> bool:
         return False
 
 
-def _tell_progress(task: Task, told: LoggedEvent | None) -> None:
+def _tell_progress(task: Task, last: tuple[int, ProgressEvent] | None) -> None:
     """Let the message of a task at work be the last that it said of itself, as its followers heard it."""
-    if told is None or task.state is not State.IN_PROGRESS:
+    if last is None or task.state is not State.IN_PROGRESS:
         return
-    task.message = {
-        "id": f"{task.id}:{told.seq}",
-        "role": "agent",
-        "parts": [{"kind": "text", "text": told.body["text"]}],
-    }
-    if told.body.get("percent") is not None:
-        task.metadata = {**task.metadata, "percent": told.body["percent"]}
+    seq, progress = last
+    task.message = {"id": f"{task.id}:{seq}", "role": "agent", "parts": [{"kind": "text", "text": progress.text}]}
+    if progress.percent is not None:
+        task.metadata = {**task.metadata, "percent": progress.percent}

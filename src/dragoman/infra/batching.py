@@ -53,6 +53,11 @@ class Batcher(Generic[W, R]):
         self._drain_more()
         return done
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits and nothing is under way."""
+        return not self._waiting and not self._running
+
     async def close(self) -> None:
         """Wait until everything is done."""
         while self._running:
