@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from dragoman.errors import InvalidInput, UpstreamUnavailable
-from dragoman.infra.db import Database, Scope, UniqueViolated, migrate
+from dragoman.infra.db import APP_ROLE, Database, Scope, UniqueViolated, migrate
 from dragoman.infra.db.pool import Connection, Pool
 from dragoman.infra.embedded import EmbeddedServices
 from tests.backstage import database_url
@@ -343,6 +343,25 @@ async def test_a_closed_pool_refuses_at_once(url: str) -> None:
     for refused in (waiting, db.find(ACME, "SELECT 1")):
         with pytest.raises(UpstreamUnavailable):
             await refused
+
+
+async def test_connections_that_are_not_needed_are_closed_but_for_two(url: str) -> None:
+    """Servers that were busy once would otherwise hold connections that others lack."""
+    pool = Pool(url, role=APP_ROLE, size=5, wait_s=10, by_index=False, lock_s=None, spare_s=0.05)
+    taken = [await pool.take(ACME) for _ in range(5)]
+
+    for connection in taken:
+        pool.give(connection)
+
+    with anyio.fail_after(PATIENCE_S):
+        while not all(connection.is_closed() for connection in taken[:3]):  # noqa: ASYNC110 - the driver tells nobody
+            await asyncio.sleep(0.01)
+    assert [connection.is_closed() for connection in taken[3:]] == [False, False]
+    again = [await pool.take(ACME) for _ in range(5)]
+    assert set(taken[3:]) < set(again)
+    for connection in again:
+        pool.give(connection)
+    await pool.close()
 
 
 async def test_killed_connections_are_replaced(url: str) -> None:

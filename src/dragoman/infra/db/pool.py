@@ -21,6 +21,9 @@ from dragoman.infra.db.failures import PoolExhausted
 
 # How many idle connections are looked through for one in the right scope.
 _LOOK_THROUGH = 8
+# A connection that was not needed for so long is closed, but for these: each takes megabytes of PostgreSQL.
+_SPARE_S = 30.0
+_KEPT = 2
 _SET_SCOPE: LiteralString = """
 SELECT set_config('dragoman.tenant', $1, false), set_config('dragoman.platform', $2, false)"""
 
@@ -54,9 +57,19 @@ class Connection(asyncpg.Connection):
 
 
 class Pool:
-    """At most `size` connections; those who find none free wait in line."""
+    """At most `size` connections; those who find none free wait in line. What is not needed for a while is closed."""
 
-    def __init__(self, url: str, *, role: str, size: int, wait_s: float, by_index: bool, lock_s: float | None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        role: str,
+        size: int,
+        wait_s: float,
+        by_index: bool,
+        lock_s: float | None,
+        spare_s: float = _SPARE_S,
+    ) -> None:
         self._url = url
         self._settings = {"role": role, "application_name": "dragoman"}
         if by_index:
@@ -71,6 +84,10 @@ class Pool:
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
         self._ending: set[asyncio.Task[None]] = set()
         self._closed = False
+        self._spare_s = spare_s
+        # The fewest that were idle at a time since the last look: so many were not needed.
+        self._spare = 0
+        self._look: asyncio.TimerHandle | None = None
 
     async def take(self, scope: Scope) -> Connection:
         """A connection in this scope, to be given back.
@@ -95,6 +112,8 @@ class Pool:
             waiter.set_result(connection)
         else:
             self._idle.append(connection)
+            if self._look is None:
+                self._look_later()
 
     def drop(self, connection: Connection) -> None:
         """Back from a statement that was cut short: PostgreSQL may still be busy with it, and is told to stop."""
@@ -108,6 +127,8 @@ class Pool:
     async def close(self) -> None:
         """Close those that are idle; the others are closed when they come back."""
         self._closed = True
+        if self._look is not None:
+            self._look.cancel()
         idle, self._idle = self._idle, []
         await asyncio.gather(*self._ending, *(_close(connection) for connection in idle))
 
@@ -121,13 +142,30 @@ class Pool:
         idle = self._idle
         for back in range(1, min(len(idle), _LOOK_THROUGH) + 1):
             if idle[-back].scope == scope and not idle[-back].is_closed():
+                self._spare = min(self._spare, len(idle) - 1)
                 return idle.pop(-back)
         while idle:
             connection = idle.pop()
+            self._spare = min(self._spare, len(idle))
             if not connection.is_closed():
                 return connection
             self._open -= 1
         return None
+
+    def _look_later(self) -> None:
+        self._spare = len(self._idle)
+        self._look = asyncio.get_running_loop().call_later(self._spare_s, self._close_spare)
+
+    def _close_spare(self) -> None:
+        """Close what was not needed since the last look; those used longest ago are at the front."""
+        self._look = None
+        count = min(self._spare, len(self._idle) - _KEPT)
+        if count > 0:
+            spare, self._idle = self._idle[:count], self._idle[count:]
+            for connection in spare:
+                self.drop(connection)
+        if len(self._idle) > _KEPT:
+            self._look_later()
 
     async def _next(self) -> Connection:
         if self._open < self._size:
