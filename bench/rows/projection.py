@@ -11,7 +11,7 @@ from bench.echo import Echo, listen_and_serve
 from bench.load import request
 from bench.subject import Effort, Subject, take_turns
 from bench.table import Line, Outcome
-from dragoman.addresses import BINDINGS
+from dragoman.addresses import bindings
 from dragoman.context import Caller, PrincipalType, RequestContext, Role, TenantId, enter_request
 from dragoman.doors.rest.routes import RestDoor
 from dragoman.infra.edge import AsgiScope, Receive, Send
@@ -70,7 +70,7 @@ class OpenGate:
 
 class _Plain:
     def __init__(self) -> None:
-        self._door = RestDoor(cast("Any", OpenGate()), BINDINGS)
+        self._door = RestDoor(cast("Any", OpenGate()), bindings())
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         enter_request(RequestContext(id="bench", door="rest", caller=_CALLER))

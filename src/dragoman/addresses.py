@@ -1,8 +1,12 @@
-"""Which operation answers at which address. Everything else about REST follows from the operation."""
+"""Which operation answers at which address. Everything else about REST follows from the operation.
 
-from dataclasses import dataclass
+`BINDINGS` are those of the core; `bindings` adds those of the installed plugins.
+"""
 
-from dragoman.operations import AnyOperation
+from functools import cache
+
+from dragoman.operations import Binding
+from dragoman.plugin import installed_plugins
 from dragoman.services.approvals import operations as approvals
 from dragoman.services.audit import operations as audit
 from dragoman.services.checklists import operations as checklists
@@ -16,27 +20,6 @@ from dragoman.services.tasks import operations as task
 from dragoman.services.tenancy import operations as tenancy
 from dragoman.services.workers import operations as workers
 from dragoman.services.workers import operations_profile as profile
-
-
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """One method at one path; `{name}` in the path is the input field of that name."""
-
-    method: str
-    path: str
-    operation: AnyOperation
-    status: int = 200
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """The input fields that the path carries."""
-        return tuple(part[1:-1] for part in self.path.split("/") if part.startswith("{"))
-
-    @property
-    def tag(self) -> str:
-        """The group it is listed under."""
-        return self.path.split("/")[2]
-
 
 BINDINGS = (
     Binding("POST", "/api/tenant", tenancy.CREATE_TENANT, 201),
@@ -149,3 +132,9 @@ BINDINGS = (
     Binding("POST", "/api/signing-providers", signatures.CONFIGURE),
     Binding("DELETE", "/api/signing-providers/{provider}", signatures.REMOVE_PROVIDER),
 )
+
+
+@cache
+def bindings() -> tuple[Binding, ...]:
+    """Return every address, those of plugins last."""
+    return (*BINDINGS, *(binding for plugin in installed_plugins() for binding in plugin.load_bindings()))

@@ -162,6 +162,26 @@ class Passage:
         return self.name.partition(".")[0]
 
 
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """One method at one path; `{name}` in the path is the input field of that name."""
+
+    method: str
+    path: str
+    operation: Operation[Any, Any]
+    status: int = 200
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The input fields that the path carries."""
+        return tuple(part[1:-1] for part in self.path.split("/") if part.startswith("{"))
+
+    @property
+    def tag(self) -> str:
+        """The group it is listed under."""
+        return self.path.split("/")[2]
+
+
 Handler = Callable[[Caller, I], Awaitable[O]]
 Prepare = Callable[[Caller, I], Awaitable[I]]
 AnyOperation = Operation[Any, Any]

@@ -14,7 +14,7 @@ from uuid import UUID
 import httpx
 import pytest
 
-from dragoman.addresses import BINDINGS
+from dragoman.addresses import bindings
 from dragoman.context import Caller, PrincipalType, Role, TenantId
 from dragoman.infra.auth.authority import Authority
 from dragoman.operations import Passage
@@ -113,7 +113,7 @@ def least_refused(line: Line) -> list[tuple[Line, str]]:
 
 def test_every_operation_and_every_passage_has_a_line_with_its_permission(installation: Installation) -> None:
     del installation  # the doors are loaded with the server
-    declared = {binding.operation.name: binding.operation.permission for binding in BINDINGS}
+    declared = {binding.operation.name: binding.operation.permission for binding in bindings()}
     found = [value for name, module in list(sys.modules.items()) if name.startswith("dragoman.")
              for value in vars(module).values() if isinstance(value, Passage)]  # fmt: skip
     passages = {passage.name: passage.permission for passage in found if passage.name != "identity.show"}

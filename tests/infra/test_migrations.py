@@ -21,7 +21,9 @@ from tests.patience import PATIENCE_S
 
 FIFTEEN = Path("/usr/lib/postgresql/15/bin")
 ROLES = "('dragoman_app', 'dragoman_core', 'dragoman_definer')"
-APPLIED = "SELECT number, name FROM schema_migrations ORDER BY number"
+APPLIED = """
+SELECT '' AS plugin, number, name FROM schema_migrations
+UNION ALL SELECT plugin, number, name FROM plugin_migrations ORDER BY 1, 2"""
 
 
 @pytest.fixture
@@ -43,8 +45,8 @@ def tables(url: str) -> set[str]:
 def test_no_two_files_have_one_number_and_each_says_why() -> None:
     shipped = list_migrations()
 
-    numbers = [each.number for each in shipped]
-    assert numbers == sorted(set(numbers))
+    keys = [each.key for each in shipped]
+    assert keys == sorted(set(keys))
     assert [each.name for each in shipped if "why:" not in each.sql.partition("\n")[0]] == []
     assert [each.name for each in shipped if each.in_transaction and "lock_timeout" not in each.sql] == []
 
@@ -99,7 +101,7 @@ def test_a_file_that_fails_leaves_nothing_of_itself_and_those_before_it_stay(url
         asyncio.run(migrate(url, [good, bad]))
 
     assert applied(url) == [good.name]
-    assert tables(url) == {"good", "schema_migrations"}
+    assert tables(url) == {"good", "schema_migrations", "plugin_migrations"}
     assert asyncio.run(migrate(url, [good, mended])) == 1
 
 

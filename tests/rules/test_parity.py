@@ -8,7 +8,7 @@ import rich_click as click
 
 from dragoman import services
 from dragoman.__main__ import PROGRAMS
-from dragoman.addresses import BINDINGS
+from dragoman.addresses import bindings
 from dragoman.doors.cli.commands import create
 from dragoman.operations import AnyOperation, Operation, Recorded
 
@@ -56,12 +56,12 @@ def test_an_operation_has_a_command_with_an_option_for_each_of_its_inputs(operat
 
 
 def test_an_operation_has_one_rest_address() -> None:
-    addressed = [binding.operation.name for binding in BINDINGS]
+    addressed = [binding.operation.name for binding in bindings()]
 
     assert sorted(addressed) == sorted(operation.name for operation in declared())
 
 
 def test_no_two_operations_share_an_address() -> None:
-    addresses = [(binding.method, binding.path) for binding in BINDINGS]
+    addresses = [(binding.method, binding.path) for binding in bindings()]
 
     assert len(set(addresses)) == len(addresses)

@@ -5,12 +5,13 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, Protocol
 
 import structlog
 
 from dragoman import __version__
-from dragoman.addresses import BINDINGS
+from dragoman.addresses import bindings
 from dragoman.app.access import build_access
 from dragoman.app.approvals import ApprovalCore, build_approvals
 from dragoman.app.contracts import build_contracts
@@ -22,6 +23,7 @@ from dragoman.app.health import register_checks
 from dragoman.app.knowledge import KnowledgeCore, build_knowledge
 from dragoman.app.mcp import build_mcp, tell_of_changes
 from dragoman.app.memory import MemoryCore, bind_promotion, build_memory
+from dragoman.app.plugins import Plugged
 from dragoman.app.push import PushCore, build_push
 from dragoman.app.revocations import RevocationCopies, build_retention
 from dragoman.app.sessions import SessionContexts
@@ -66,10 +68,12 @@ from dragoman.infra.limits import Admission, Limiter, Quotas
 from dragoman.infra.outbound import Allowed, Clients
 from dragoman.infra.telemetry import Health, Metrics, Scrapes, SecurityEvents, Tracer, open_tracer
 from dragoman.operations import Handlers
+from dragoman.plugin import Vertical, installed_plugins
 from dragoman.services.approvals.store import PROMISED as APPROVAL_ROWS
 from dragoman.services.approvals.worker import GovernanceWorker
 from dragoman.services.audit import operations as audit_operations
 from dragoman.services.audit.comparison import RowComparison
+from dragoman.services.audit.rows import RowGroup
 from dragoman.services.audit.sealer import Sealer
 from dragoman.services.audit.service import AuditService
 from dragoman.services.audit.store import AuditStore, SealStore
@@ -139,6 +143,7 @@ class Application:
     knowledge: KnowledgeCore
     approvals: ApprovalCore
     signatures: SignatureCore
+    verticals: Sequence[Vertical]
     jobs: JobGroup
     stopping: asyncio.Event
     ready: bool = False
@@ -168,6 +173,7 @@ class Application:
             self.mcp.running(),
             self.push.running(),
             self.signatures.running(),
+            *(vertical.running() for vertical in self.verticals),
         )
 
     def leave(self) -> None:
@@ -231,16 +237,15 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     observers = _observers(settings, metrics := Metrics())
     outgoing = Clients(Breakers(metrics=metrics), Allowed.of(settings.outbound.allow))
     db, core_db = dbs = _databases(settings, addresses.database_url)
-
     copies, limiter = _limiter(settings, addresses, Directory(db))
     admission = Admission(limiter, _quotas(settings), metrics=metrics, security=observers.security)
     issuer = None if settings.external_issuer else make_issuer(settings, keyring)
     authenticator = _authenticator(settings, issuer, Directory(db), keyring.pepper, outgoing)
-
-    handlers = Handlers()
-    sealer, (trail, core_trail) = _bind_audit(settings, handlers, db, core_db, keyring)
+    handlers, (sealer, (trail, core_trail)) = Handlers(), _trails(settings, dbs, keyring)
     memory = build_memory(settings, handlers, db, core_db, outgoing)
-    authority, vault = Authority.open(settings.policy_dir), Vault(keyring.vault)
+    authority, vault = _authority(settings), Vault(keyring.vault)
+    plugged = Plugged(settings, handlers, dbs, trail, vault, outgoing)
+    _bind_audit(settings, handlers, db, keyring, plugged.rows)
     knowledge = build_knowledge(settings, handlers, db, core_db, memory.embedder, authority, vault, outgoing)
     grants = _bind_tenancy(handlers, db, copies, keyring, issuer, trail, deleted=knowledge.leftovers.wake)
     governance = bind_governance(handlers, db, knowledge.repositories, knowledge.curator)
@@ -248,8 +253,8 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     contracts = build_contracts(settings, handlers, db, core_db, trail, keyring, outgoing)
     gate = _gate(handlers, dbs, admission, authority, trail, observers)
     performers = (*contracts.workers, GovernanceWorker(gate))
-    workers = build_workers(settings, handlers, db, vault, outgoing, performers, grpc_port)
-    deciders = approvals.deciders(workers.registry, contracts.resources)
+    workers = build_workers(settings, handlers, db, vault, outgoing, performers, plugged.join(gate), grpc_port)
+    deciders = approvals.deciders(workers.registry, plugged.resources(contracts.resources))
     access, streams = build_access(settings, handlers, admission, authority, observers)
     engine = build_engine(settings, core_db, addresses.database_url, core_trail, metrics.tasks)
     delegation = build_delegation(handlers, dbs, engine, core_trail, deciders, access)
@@ -257,7 +262,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     bind_promotion(handlers, memory, governance.policies, gate, by_use=settings.memory.auto_promote)
     contexts = SessionContexts(gate, handlers, authority.permits, max_characters=settings.session.max_characters)
     tools = GateTools(gate, handlers)
-    tasks = build_tasks(settings, dbs, engine, tools, gate, (access, streams), outgoing)
+    tasks = build_tasks(settings, dbs, engine, tools, gate, (access, streams), outgoing, plugged.skills)
     tell_of_changes(handlers, db, tasks.hub)
     push = build_push(settings, dbs, tasks, (trail, core_trail), vault, metrics.push, outgoing)
     calls = _a2a_calls(settings, gate, tasks, push, tools, (contexts, authority), CardSigner(keyring.card), grpc_port)
@@ -284,6 +289,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
         knowledge=knowledge,
         approvals=approvals,
         signatures=contracts.signatures,
+        verticals=plugged.verticals,
         jobs=JobGroup(metrics.jobs),
         stopping=stopping,
     )
@@ -295,6 +301,10 @@ def _databases(settings: Settings, url: str) -> tuple[Database, Database]:
     """Return the application's and the core's."""
     # The core has as many sessions as batches can be under way: a beat that waited behind them all would come too late.
     return Database(url, size=settings.database_pool), Database(url, role=CORE_ROLE, size=12, by_index=True, lock_s=5)
+
+
+def _authority(settings: Settings) -> Authority:
+    return Authority.open(settings.policy_dir, {plugin.name: plugin.policies for plugin in installed_plugins()})
 
 
 def _public_keys(issuer: Issuer | None, signer: CardSigner) -> list[dict[str, Any]]:
@@ -321,7 +331,7 @@ def _gate(
 
 
 def _openapi() -> dict[str, Any]:
-    return build_openapi(BINDINGS, version=__version__, site=SITE_PATHS, carried=CARRIED_PATHS)
+    return build_openapi(bindings(), version=__version__, site=SITE_PATHS, carried=CARRIED_PATHS)
 
 
 def _limiter(settings: Settings, addresses: Addresses, directory: Directory) -> tuple[RevocationCopies, Limiter]:
@@ -333,6 +343,14 @@ def _limiter(settings: Settings, addresses: Addresses, directory: Directory) -> 
         share=settings.workers,
     )
     return copies, copies.limiter
+
+
+def _trails(
+    settings: Settings, dbs: tuple[Database, Database], keyring: Keyring
+) -> tuple[Sealer, tuple[AuditTrail, AuditTrail]]:
+    db, core_db = dbs
+    sealer = Sealer(SealStore(core_db), key=keyring.audit, heads_file=_heads(settings), mac_key=keyring.audit_mac)
+    return sealer, (_trail(db, keyring, sealer), _trail(core_db, keyring, sealer))
 
 
 def _trail(db: Database, keyring: Keyring, sealer: Sealer) -> AuditTrail:
@@ -484,24 +502,26 @@ def _bind_tenancy(
     return grants
 
 
+def _heads(settings: Settings) -> Path:
+    return settings.data_dir / "audit" / "heads.jsonl"
+
+
 def _bind_audit(
-    settings: Settings, handlers: Handlers, db: Database, core_db: Database, keyring: Keyring
-) -> tuple[Sealer, tuple[AuditTrail, AuditTrail]]:
-    heads_file = settings.data_dir / "audit" / "heads.jsonl"
-    sealer = Sealer(SealStore(core_db), key=keyring.audit, heads_file=heads_file, mac_key=keyring.audit_mac)
+    settings: Settings, handlers: Handlers, db: Database, keyring: Keyring, plugged: Sequence[RowGroup]
+) -> None:
+    own = (TASK_ROWS, APPROVAL_ROWS, DOCUMENT_ROWS, SIGNATURE_ROWS, GRANT_ROWS, PUSH_ROWS)
     threads = Threads("audit", 4, share=1)
     audit = AuditService(
         AuditStore(db),
-        RowComparison(db, (TASK_ROWS, APPROVAL_ROWS, DOCUMENT_ROWS, SIGNATURE_ROWS, GRANT_ROWS, PUSH_ROWS), threads),
+        RowComparison(db, (*own, *plugged), threads),
         public_key=keyring.audit.public_key(),
         mac_key=keyring.audit_mac,
-        heads_file=heads_file,
+        heads_file=_heads(settings),
         threads=threads,
     )
     handlers.add(audit_operations.LIST_RECORDS, audit.list_records)
     handlers.add(audit_operations.VERIFY_TRAIL, audit.verify)
     handlers.add(audit_operations.EXPORT_TRAIL, audit.export)
-    return sealer, (_trail(db, keyring, sealer), _trail(core_db, keyring, sealer))
 
 
 def _quotas(settings: Settings) -> Quotas:
@@ -518,7 +538,7 @@ def _quotas(settings: Settings) -> Quotas:
 
 
 def _doors(gate: Gate, calls: Calls, mcp: McpDoor, webhooks: WebhookDoor, site: Site) -> Doors:
-    return Doors(rest=RestDoor(gate, BINDINGS), a2a=A2ADoor(calls), mcp=mcp, webhooks=webhooks, site=site)
+    return Doors(rest=RestDoor(gate, bindings()), a2a=A2ADoor(calls), mcp=mcp, webhooks=webhooks, site=site)
 
 
 def _edge_rules(settings: Settings) -> EdgeRules:

@@ -29,7 +29,7 @@ from dragoman.services.contracts.typesetting import Typesetter
 from dragoman.services.contracts.worker import DocumentsWorker
 from dragoman.services.signatures.models import VerifySignatures
 from dragoman.services.signatures.service import SignatureService
-from dragoman.services.tasks.actions.resources import CheckedResources
+from dragoman.services.tasks.actions.ports import ResourceCheck
 from dragoman.services.workers.protocol import Worker
 
 
@@ -39,7 +39,7 @@ class ContractsCore:
 
     signatures: SignatureCore
     workers: tuple[Worker, ...]
-    resources: CheckedResources
+    resources: tuple[ResourceCheck, ...]
 
 
 class SignedDocuments:
@@ -89,5 +89,4 @@ def build_contracts(
     handlers.add(checklist_operations.SHOW, checklists.show)
     handlers.add(checklist_operations.VALIDATE, checklists.validate)
     workers = (worker, signatures.worker, ChecklistsWorker(checklists))
-    resources = CheckedResources((DocumentResources(documents), signatures.resources))
-    return ContractsCore(signatures, workers, resources)
+    return ContractsCore(signatures, workers, (DocumentResources(documents), signatures.resources))

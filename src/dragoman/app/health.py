@@ -1,6 +1,6 @@
 """Puts together what `/health` tells: a check for every dependency of a process."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from dragoman.app.knowledge import KnowledgeCore
@@ -10,6 +10,7 @@ from dragoman.infra.embeddings import Meanings
 from dragoman.infra.jobs import JobGroup
 from dragoman.infra.limits import Limiter
 from dragoman.infra.telemetry import Degraded, Health
+from dragoman.plugin import Vertical
 from dragoman.services.audit.sealer import Sealer
 
 
@@ -23,10 +24,18 @@ class Checked(Protocol):
     memory: MemoryCore
     knowledge: KnowledgeCore
     jobs: JobGroup
+    verticals: Sequence[Vertical]
 
 
 def register_checks(application: Checked) -> None:
     """Let `/health` tell of every dependency of a process."""
+    _register_own(application)
+    for vertical in application.verticals:
+        for name, check in vertical.checks.items():
+            application.health.register(name, check, critical=False)
+
+
+def _register_own(application: Checked) -> None:
 
     async def postgresql() -> None:
         await application.db.ping()

@@ -1,6 +1,6 @@
 """The server's own operations as skills beside those of the agent, for callers who say in words what they want."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -28,19 +28,26 @@ class OperationSkill(kit.SkillHandler):
         )
 
 
-def offered(tools: GateTools, agent: kit.Agent | None) -> list[kit.Skill]:
-    """Skills made of operations. Those that destroy, or deal with secrets, are left to callers who name them."""
+SkillFactories = Mapping[str, Callable[[Iterable[kit.Tool]], kit.SkillHandler]]
+
+
+def offered(tools: GateTools, agent: kit.Agent | None, plugged: SkillFactories) -> list[kit.Skill]:
+    """Skills made of operations. Those that destroy, or deal with secrets, are left to callers who name them.
+
+    `plugged` are the skills that plugins wrote for their operations.
+    """
+    factories = {**FIRST_PARTY, **plugged}
     skills = {skill.id for skill in agent.skills} if agent else set[str]()
     names = {tool.name for tool in agent.tools} if agent else set[str]()
     by_noun: dict[str, list[kit.Tool]] = {}
     for operation in tools:
         if _is_plain(operation) and operation.skill not in skills and operation.tool not in names:
             by_noun.setdefault(operation.skill, []).append(operation_tool(tools, operation))
-    return [replace(kit.Skill.of(_skill(noun, group)), hosted=True) for noun, group in by_noun.items()]
+    return [replace(kit.Skill.of(_skill(factories, noun, group)), hosted=True) for noun, group in by_noun.items()]
 
 
-def _skill(noun: str, tools: list[kit.Tool]) -> kit.SkillHandler:
-    return FIRST_PARTY[noun](tools) if noun in FIRST_PARTY else OperationSkill(noun, tools)
+def _skill(factories: SkillFactories, noun: str, tools: list[kit.Tool]) -> kit.SkillHandler:
+    return factories[noun](tools) if noun in factories else OperationSkill(noun, tools)
 
 
 def _is_plain(operation: AnyOperation) -> bool:

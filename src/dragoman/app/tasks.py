@@ -9,7 +9,7 @@ from dragoman import __version__, kit
 from dragoman.app.delegation import GatedDelegations, GatedRefusals
 from dragoman.app.engine import EngineCore
 from dragoman.app.models import Models
-from dragoman.app.offers import offered
+from dragoman.app.offers import SkillFactories, offered
 from dragoman.app.tools import GateTools
 from dragoman.gate import Gate
 from dragoman.infra.config import ConfigError, Settings
@@ -71,6 +71,7 @@ def build_tasks(
     gate: Gate,
     entry: tuple[TaskAccess, OpenStreams],
     outgoing: Clients,
+    skills: SkillFactories,
 ) -> TaskCore:
     """Build conversations, with the agent that the settings name; `dbs` are the application's and the core's."""
     (db, core_db), (access, streams) = dbs, entry
@@ -79,7 +80,7 @@ def build_tasks(
     models = Models(settings, outgoing)
     executor = TaskExecutor(
         tools,
-        models.given_to(served_agent(agent, tools)),
+        models.given_to(served_agent(agent, tools, skills)),
         store=store,
         threads=threads,
         sizes=Sizes(settings.threads.max_bytes, settings.tasks.max_state_bytes, settings.tasks.max_artifact_bytes),
@@ -117,9 +118,9 @@ def build_tasks(
     return TaskCore(service, agent, streams, core, cleanup, models)
 
 
-def served_agent(agent: kit.Agent | None, tools: GateTools) -> kit.Agent:
+def served_agent(agent: kit.Agent | None, tools: GateTools, plugged: SkillFactories) -> kit.Agent:
     """What reads free text: the agent with the operations beside it, or the operations alone."""
-    skills = offered(tools, agent)
+    skills = offered(tools, agent, plugged)
     if agent is not None:
         return agent.with_skills(skills)
     return kit.Agent("Dragoman", "Runs the operations of this server.", __version__, skills=skills)

@@ -45,14 +45,19 @@ def build_workers(
     vault: Vault,
     outgoing: Clients,
     own: Sequence[Worker],
+    plugged: Sequence[Worker],
     grpc_port: int | None,
 ) -> WorkersCore:
-    """Build the registry and the profile of our own workers and those in the settings, and bind their operations."""
+    """Build the registry of our own workers, those in the settings and those of plugins, and bind its operations.
+
+    The profile is that of contracts: it shows what plugins perform to nobody.
+    """
     built_in = [*own, *load_workers(settings.tasks.workers)]
+    performing = [*built_in, *plugged]
     store, clients = WorkerStore(db), outgoing.of_tenants(Upstream.WORKER, most_bytes=_LARGEST_ANSWER_BYTES)
-    inputs = {capability.action: capability.input for worker in built_in for capability in worker.capabilities}
+    inputs = {capability.action: capability.input for worker in performing for capability in worker.capabilities}
     remote = RemoteWorkers(clients, vault, own_input=inputs.get)
-    registry = CapabilityRegistry(store, built_in, open_remote=remote.open)
+    registry = CapabilityRegistry(store, performing, open_remote=remote.open)
     service = WorkerService(
         store, registry, guard=clients.guard, vault=vault, after_commit=db.after_commit, new_id=new_id
     )

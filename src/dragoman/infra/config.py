@@ -4,12 +4,14 @@ import difflib
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, create_model, model_validator
 from pydantic.fields import FieldInfo
 
+from dragoman.infra.extensions import ExtensionError, installed_extensions
 from dragoman.infra.values import (
     CountByName,
     Directory,
@@ -47,6 +49,9 @@ class Section(BaseModel):
     """A group of settings that is read as `DRAGOMAN_<GROUP>__<NAME>`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+SectionT = TypeVar("SectionT", bound=Section)
 
 
 class Limits(Section):
@@ -299,6 +304,10 @@ class Settings(BaseModel):
             )
         return self
 
+    def section(self, kind: type[SectionT]) -> SectionT:
+        """Return the settings of a plugin, by their type."""
+        return next(cast("SectionT", value) for _, value in self if type(value) is kind)
+
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can connect."""
@@ -330,6 +339,19 @@ class Settings(BaseModel):
         return self.security_log or self.data_dir / "security.jsonl"
 
 
+@cache
+def _model() -> type[Settings]:
+    """Return the tree with the sections of the installed plugins."""
+    sections: dict[str, Any] = {
+        one.name: (section, section.model_construct())
+        for one in installed_extensions()
+        if (section := one.load_settings()) is not None
+    }
+    if taken := sorted(sections.keys() & Settings.model_fields.keys()):
+        raise ExtensionError(f"a plugin cannot be named {taken[0]!r}: that is a setting of the server")
+    return create_model("Settings", __base__=Settings, **sections)
+
+
 def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     """Read the environment and the file that `DRAGOMAN_CONFIG` names; the environment wins, value by value.
 
@@ -337,6 +359,10 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
         ConfigError: a value is wrong, or the file cannot be read; every complaint is in the message.
     """
     environ = os.environ if environ is None else environ
+    try:
+        _model()
+    except ExtensionError as error:
+        raise ConfigError(str(error)) from error
     path = environ.get("DRAGOMAN_CONFIG")
     values = _read_file(path) if path else {}
     for variable, place, _ in _walk():
@@ -344,7 +370,7 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
         if given := environ.get(variable):
             _put(values, place, given)
     try:
-        return Settings.model_validate(values)
+        return _model().model_validate(values)
     except ValidationError as error:
         raise ConfigError("\n".join(_complaint(item, environ, path) for item in error.errors())) from None
 
@@ -363,7 +389,7 @@ def describe_settings() -> list[tuple[str, str, str]]:
 
 def _walk() -> Iterator[tuple[str, tuple[str, ...], FieldInfo]]:
     """Every setting: its variable, its place in the tree, what it is."""
-    for name, field in Settings.model_fields.items():
+    for name, field in _model().model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
             for inner, inner_field in field.annotation.model_fields.items():
                 yield f"{PREFIX}{name}__{inner}".upper(), (name, inner), inner_field

@@ -11,7 +11,8 @@ from uuid import uuid4
 
 import httpx
 
-from dragoman.addresses import BINDINGS, Binding
+from dragoman.addresses import bindings
+from dragoman.operations import Binding
 
 Json = dict[str, Any]
 _TIMEOUT_S: Final = 60
@@ -163,7 +164,7 @@ DOORS: Final[dict[str, Callable[[Target], Door]]] = {
 
 def binding_of(tool: str) -> Binding:
     """Where the operation of a tool answers."""
-    return next(binding for binding in BINDINGS if binding.operation.tool == tool)
+    return next(binding for binding in bindings() if binding.operation.tool == tool)
 
 
 def message(tool: str, arguments: Json) -> Json:

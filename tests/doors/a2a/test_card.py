@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.addresses import BINDINGS
+from dragoman.addresses import bindings
 from tests.doors.a2a.calling import A2A, text
 from tests.doors.a2a.schema import MISSING, check, found
 from tests.doors.a2a.schema_of_types import check_by_types
@@ -29,7 +29,7 @@ def test_the_card_is_open_and_written_from_what_is_registered(served: Server) ->
     card = _card(served)
 
     tools = _tools(card)
-    operations = [binding.operation for binding in BINDINGS]
+    operations = [binding.operation for binding in bindings()]
     for operation in operations:
         assert tools[operation.tool]["inputSchema"] == operation.input.model_json_schema()
     assert {skill["id"] for skill in card["skills"]} == {one.skill for one in operations} | {"conformance"}

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.addresses import BINDINGS
+from dragoman.addresses import bindings
 from tests.doors.a2a.older_schema import MISSING, check, found
 from tests.doors.rest.calling import problem
 from tests.harness import Server
@@ -26,7 +26,7 @@ def test_the_old_card_is_open_and_says_who_it_is_and_how_to_get_in(served: Serve
     assert card["capabilities"]["streaming"] is True
     assert card["authentication"] == {"schemes": ["Bearer", "ApiKey"]}
     assert card["documentationUrl"] == f"{served.url}/docs"
-    assert {skill["id"] for skill in card["skills"]} == {one.operation.skill for one in BINDINGS} | {"conformance"}
+    assert {skill["id"] for skill in card["skills"]} == {one.operation.skill for one in bindings()} | {"conformance"}
     assert all(skill["name"] and skill["description"] and skill["tags"] for skill in card["skills"])
 
 
@@ -34,7 +34,7 @@ def test_the_old_card_is_open_and_says_who_it_is_and_how_to_get_in(served: Serve
 def test_the_old_card_has_every_tool_with_its_skill(served: Server) -> None:
     shown = {(skill["id"], tool["name"]): tool for skill in _card(served)["skills"] for tool in skill["tools"]}
 
-    for operation in (binding.operation for binding in BINDINGS):
+    for operation in (binding.operation for binding in bindings()):
         tool = shown[operation.skill, operation.tool]
         assert tool["inputSchema"] == operation.input.model_json_schema()
         assert tool["description"]

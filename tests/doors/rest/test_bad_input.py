@@ -9,7 +9,8 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from dragoman.addresses import BINDINGS, Binding
+from dragoman.addresses import bindings
+from dragoman.operations import Binding
 from tests.doors.rest.calling import counts, data, fields, fresh, new_tenant, org_admin, problem
 from tests.harness import Server
 from tests.patience import PATIENCE_S
@@ -18,7 +19,7 @@ JSON = {"content-type": "application/json"}
 MIB = 1024 * 1024
 # Of invitations and one-time links nobody else may write.
 OF_HOLDERS = ("accept:invitation", "answer:link")
-WRITES = [each for each in BINDINGS if each.method != "GET" and each.operation.permission not in OF_HOLDERS]
+WRITES = [each for each in bindings() if each.method != "GET" and each.operation.permission not in OF_HOLDERS]
 # Each breaks every write, whatever it takes.
 BROKEN = {
     "malformed": b'{"name": "a",\n  oops}',

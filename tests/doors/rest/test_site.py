@@ -8,7 +8,7 @@ import httpx
 import orjson
 import pytest
 
-from dragoman.addresses import BINDINGS
+from dragoman.addresses import bindings
 from dragoman.context import RequestContext, current_request, enter_request
 from dragoman.doors.rest.openapi import build_openapi
 from dragoman.doors.rest.site import SITE_PATHS, Shown, Site
@@ -17,7 +17,7 @@ from dragoman.infra.telemetry import Health, Metrics, Scrapes
 from dragoman.services.workers.profile import ProfileService
 
 pytestmark = pytest.mark.anyio
-DOCUMENT = build_openapi(BINDINGS, version="1.2.3", site=SITE_PATHS)
+DOCUMENT = build_openapi(bindings(), version="1.2.3", site=SITE_PATHS)
 KEYS = {"keys": [{"kty": "EC", "kid": "1"}]}
 REQUEST_ID = "01890a5d-ac96-774b-bcce-b302099a8057"
 LINK = re.compile(r'(?:href|src)="([^"]+)"')

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote, urlencode, urlsplit
 
-from dragoman.addresses import Binding
 from dragoman.doors.cli.endings import Refused, Unreachable, WrongUsage
 from dragoman.doors.cli.program import program
+from dragoman.operations import Binding
 
 _TIMEOUT_S = 120
 

@@ -1,5 +1,6 @@
 """The command line: a few commands of its own, and one for every operation."""
 
+import importlib
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,9 +10,10 @@ import rich_click as click
 
 from dragoman.doors.cli.endings import Ending, WrongUsage
 from dragoman.doors.cli.program import Programs, program
+from dragoman.plugin import Command, installed_plugins
 
 _RUN, _IDENTITY, _KNOWN = "Run it", "Who may do what", "What is known"
-_WORK, _PROOF = "What is worked on", "What was done"
+_WORK, _PROOF, _BESIDE = "What is worked on", "What was done", "What plugins bring"
 _HELP = click.RichHelpConfiguration(theme="default-slim", enable_theme_env_var=False, text_markup=None, max_width=100)
 
 
@@ -83,6 +85,11 @@ def create(programs: Programs) -> Root:
         "parity": Entry(_PROOF, "Hold the doors of a running server against each other.", _parity),
         "bench": Entry(_PROOF, "Measure how well a running server does.", _bench),
         "audit": Entry(_PROOF, "Who did what, provably.", _audit),
+    }
+    entries |= {
+        one.name: Entry(_BESIDE, one.summary, _plugged(one))
+        for plugin in installed_plugins()
+        for one in plugin.commands
     }
     root = Root(
         {**entries, "serve-child": Entry(_RUN, "", lambda _: _running("serve-child", programs))},
@@ -168,6 +175,19 @@ def _noun(noun: str) -> Callable[[Entry], click.Command]:
         from dragoman.doors.cli.projection import project_noun  # noqa: PLC0415
 
         return project_noun(noun, entry.summary)
+
+    return load
+
+
+def _plugged(command: Command) -> Callable[[Entry], click.Command]:
+    """Return what loads a command of a plugin: a function that it names, or the operations of a noun."""
+
+    def load(entry: Entry) -> click.Command:
+        if not command.load:
+            return _noun(command.name)(entry)
+        module, _, function = command.load.partition(":")
+        made: click.Command = getattr(importlib.import_module(module), function)(entry.summary)
+        return made
 
     return load
 

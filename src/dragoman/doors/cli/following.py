@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 from uuid import uuid4
 
-from dragoman.addresses import Binding
 from dragoman.doors.cli.endings import Refused
 from dragoman.doors.cli.session import Asked, connect
+from dragoman.operations import Binding
 
 Json = dict[str, Any]
 _POLL_S: Final = 0.5

@@ -10,13 +10,13 @@ from typing import Annotated, Any, TypeAlias, Union, cast, get_args, get_origin
 import rich_click as click
 from pydantic.fields import FieldInfo
 
-from dragoman.addresses import BINDINGS, Binding
+from dragoman.addresses import bindings
 from dragoman.doors.cli.following import follow
 from dragoman.doors.cli.hints import next_steps
 from dragoman.doors.cli.program import program
 from dragoman.doors.cli.session import Asked, common_options, connect, key_option
 from dragoman.doors.cli.views import View
-from dragoman.operations import Recorded
+from dragoman.operations import Binding, Recorded
 
 AnyType: TypeAlias = click.ParamType[Any, Any]
 # What people type, where it differs from what programs call it.
@@ -26,7 +26,7 @@ _SHORTER = {"get": "show"}
 def project_noun(noun: str, help_text: str) -> click.RichGroup:
     """The group of a noun, with a command for each of its operations."""
     group = click.RichGroup(name=noun, help=help_text, no_args_is_help=True)
-    for binding in BINDINGS:
+    for binding in bindings():
         if binding.operation.noun == noun:
             group.add_command(project_operation(binding))
     return group

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import rich_click as click
 
-from dragoman.addresses import BINDINGS, Binding
+from dragoman.addresses import bindings
 from dragoman.doors.cli.client import Client
 from dragoman.doors.cli.endings import NotAllowed, Unreachable, WrongUsage
 from dragoman.doors.cli.program import program
 from dragoman.infra.config import ConfigError, Settings, load_settings
+from dragoman.operations import Binding
 
 if TYPE_CHECKING:
     from dragoman.infra.auth.tokens import Grant
@@ -88,7 +89,7 @@ def call(operation: str, given: Mapping[str, Any], asked: Asked) -> dict[str, An
 
 def binding_of(operation: str) -> Binding:
     """Where an operation answers."""
-    return next(binding for binding in BINDINGS if binding.operation.name == operation)
+    return next(binding for binding in bindings() if binding.operation.name == operation)
 
 
 def connect(asked: Asked) -> Client:

@@ -7,6 +7,7 @@ from typing import Any
 from rich.text import Text
 
 from dragoman.doors.cli.cells import cell, for_whom, moment
+from dragoman.plugin import find_columns
 
 _GAP = 2
 _LEAST = 12
@@ -240,6 +241,8 @@ def _columns(noun: str, first: Mapping[str, Any]) -> list[Column]:
     """Those of the noun; of a noun that has none chosen, the plain fields in their order."""
     if noun in _COLUMNS:
         return list(_COLUMNS[noun])
+    if (plugged := find_columns(noun)) is not None:
+        return [Column(one.field, one.title, flexible=one.flexible, optional=one.optional) for one in plugged]
     plain = [Column(name, flexible=name != "id") for name, value in first.items() if not isinstance(value, dict | list)]
     return [column if place < 2 else replace(column, optional=True) for place, column in enumerate(plain)]
 

@@ -9,7 +9,6 @@ from typing import Any, TextIO
 
 import rich_click as click
 
-from dragoman.addresses import Binding
 from dragoman.doors.cli.client import Client
 from dragoman.doors.cli.endings import FAILED
 from dragoman.doors.cli.program import program
@@ -17,6 +16,7 @@ from dragoman.doors.cli.projection import project_noun
 from dragoman.doors.cli.session import Asked, binding_of, call, common_options, connect
 from dragoman.doors.cli.views import View
 from dragoman.doors.cli.whole_file import STDOUT, whole_file
+from dragoman.operations import Binding
 from dragoman.services.audit.bundle import verifier_source
 from dragoman.services.audit.promises import Disagreement
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import rich_click as click
 
-from dragoman.addresses import BINDINGS
+from dragoman.addresses import bindings
 from dragoman.doors.cli.projection import JsonText, project_noun, project_operation
 from dragoman.doors.cli.session import Asked, call
 from dragoman.doors.cli.views import View
@@ -12,7 +12,7 @@ from dragoman.doors.cli.views import View
 
 def registration_commands() -> list[click.RichCommand]:
     """Those of workers; an action is typed by its name, or as JSON with all that there is to say of it."""
-    commands = [project_operation(binding) for binding in BINDINGS if binding.operation.skill == "worker"]
+    commands = [project_operation(binding) for binding in bindings() if binding.operation.skill == "worker"]
     for param in (param for command in commands for param in command.params if param.name == "actions"):
         param.type = _Action()
     return commands

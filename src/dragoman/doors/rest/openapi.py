@@ -6,12 +6,11 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from dragoman.addresses import Binding
 from dragoman.doors.rest import components
 from dragoman.doors.rest.catalogue import SCHEMAS, Catalogue, reachable, shown_model
 from dragoman.doors.rest.components import LIMIT_HEADERS, error_ref, header_refs, ref
 from dragoman.doors.rest.examples import ID, TIME, Examples, known_values
-from dragoman.operations import Page
+from dragoman.operations import Binding, Page
 
 Json = dict[str, Any]
 _VERSION_FIELD: Final = "expected_version"

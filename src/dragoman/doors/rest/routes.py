@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from typing import Any
 
-from dragoman.addresses import Binding
 from dragoman.context import Caller, RequestContext
 from dragoman.doors.rest.wire import read_etag, read_json, read_query, reply
 from dragoman.errors import InvalidInput, MethodNotAllowed, NotFound, Unauthenticated
 from dragoman.gate import Gate
 from dragoman.infra.edge import Answer, AsgiScope, Receive, Send, exchange, read_body
+from dragoman.operations import Binding
 
 
 class RestDoor:

@@ -8,11 +8,10 @@ from urllib.parse import parse_qsl
 import orjson
 from pydantic import BaseModel
 
-from dragoman.addresses import Binding
 from dragoman.arguments import MOST_FIELDS, Texts
 from dragoman.errors import InvalidInput, UnsupportedMedia
 from dragoman.jsontext import parse_json
-from dragoman.operations import Page
+from dragoman.operations import Binding, Page
 
 Headers = list[tuple[bytes, bytes]]
 

@@ -9,6 +9,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Protocol, cast
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     import cedarpy
@@ -50,8 +51,8 @@ class Authority:
         self._decisions: dict[tuple[object, ...], str | None] = {}
 
     @classmethod
-    def open(cls, directory: Path | None = None) -> Authority:
-        """Read `*.cedar` of the directory, or the built-in ones.
+    def open(cls, directory: Path | None = None, plugged: Mapping[str, str] | None = None) -> Authority:
+        """Read `*.cedar` of the directory, or the built-in ones and those of plugins.
 
         Raises:
             PolicyError: there are none, or one does not parse.
@@ -67,6 +68,8 @@ class Authority:
             raise PolicyError(f"DRAGOMAN_POLICY_DIR: cannot read {origin}: {error}") from error
         if not sources:
             raise PolicyError(f"DRAGOMAN_POLICY_DIR: {origin} has no *.cedar file")
+        if directory is None:
+            sources |= {f"plugin {name}": text for name, text in (plugged or {}).items() if text}
         authority = cls(sources)
         if directory is not None:
             authority.check()

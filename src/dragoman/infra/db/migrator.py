@@ -1,4 +1,7 @@
-"""Numbered, forward-only SQL files: each applied once, in order, by one process at a time, never edited afterwards."""
+"""Numbered, forward-only SQL files: each applied once, in order, by one process at a time, never edited afterwards.
+
+Those of an installed plugin have numbers of their own and come after ours.
+"""
 
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 # The driver has no types.
@@ -13,11 +16,29 @@ from typing import LiteralString
 import asyncpg
 import structlog
 
+from dragoman.infra.extensions import installed_extensions
+
 _LOG = structlog.get_logger(__name__)
 _NAME = re.compile(r"^(\d{4})_(pre|post)_[a-z0-9_]+\.sql$")
 _MAY_MIGRATE: LiteralString = """
 SELECT to_regclass('schema_migrations') IS NULL OR pg_has_role(current_user, relowner, 'USAGE')
 FROM (SELECT 1) one LEFT JOIN pg_class ON oid = to_regclass('schema_migrations')"""
+_TABLES: LiteralString = """
+CREATE TABLE IF NOT EXISTS schema_migrations (
+    number int PRIMARY KEY, name text NOT NULL, checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE TABLE IF NOT EXISTS plugin_migrations (
+    plugin text NOT NULL, number int NOT NULL, name text NOT NULL, checksum text NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (plugin, number)
+);
+GRANT SELECT ON plugin_migrations TO PUBLIC"""
+_LISTED: LiteralString = "SELECT '' AS plugin, number, name, checksum FROM schema_migrations"
+_LISTED_WITH_PLUGINS: LiteralString = """
+SELECT '' AS plugin, number, name, checksum FROM schema_migrations
+UNION ALL SELECT plugin, number, name, checksum FROM plugin_migrations"""
+_RECORD: LiteralString = "INSERT INTO schema_migrations (number, name, checksum) VALUES ($1, $2, $3)"
+_RECORD_OF_PLUGIN: LiteralString = """
+INSERT INTO plugin_migrations (plugin, number, name, checksum) VALUES ($1, $2, $3, $4)"""
 # Any constant will do, as long as every release uses the same one.
 _LOCK = 0x64726167
 _LOCK_POLL_S = 0.1
@@ -29,11 +50,17 @@ class MigrationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One file of the sequence."""
+    """One file of a sequence: ours, or that of a plugin."""
 
     number: int
     name: str
     sql: str
+    plugin: str = ""
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Which one it is."""
+        return self.plugin, self.number
 
     @property
     def checksum(self) -> str:
@@ -47,10 +74,16 @@ class Migration:
 
 
 def list_migrations() -> list[Migration]:
-    """The files that ship with this release, in order."""
+    """Return the files of this release and of the installed plugins, in the order in which they are applied."""
+    own = _files("dragoman.infra.db.migrations", "")
+    extensions = [one for one in installed_extensions() if one.migrations]
+    return [*own, *(file for one in extensions for file in _files(one.migrations, one.name))]
+
+
+def _files(package: str, plugin: str) -> list[Migration]:
     found = [
-        Migration(int(match[1]), entry.name, entry.read_text(encoding="utf-8"))
-        for entry in resources.files("dragoman.infra.db").joinpath("migrations").iterdir()
+        Migration(int(match[1]), entry.name, entry.read_text(encoding="utf-8"), plugin)
+        for entry in resources.files(package).iterdir()
         if (match := _NAME.match(entry.name))
     ]
     return sorted(found, key=lambda migration: migration.number)
@@ -77,7 +110,7 @@ async def migrate(url: str, migrations: list[Migration] | None = None) -> int:
         await _lock(connection)
         applied = await _applied(connection)
         _compare(applied, wanted)
-        missing = [migration for migration in wanted if migration.number not in applied]
+        missing = [migration for migration in wanted if migration.key not in applied]
         for migration in missing:
             await _apply(connection, migration)
         await _enable_meaning(connection)
@@ -104,34 +137,35 @@ async def _lock(connection: asyncpg.Connection) -> None:
 async def _check(connection: asyncpg.Connection, wanted: list[Migration]) -> None:
     applied = await _listed(connection)
     _compare(applied, wanted)
-    if missing := [migration.name for migration in wanted if migration.number not in applied]:
+    if missing := [migration.name for migration in wanted if migration.key not in applied]:
         raise MigrationError(
             f"the database lacks {missing[0]}, and this user may not apply it: run `dragoman migrate` as the owner of "
             "the database, or set DRAGOMAN_DATABASE_ADMIN_URL to the owner"
         )
 
 
-async def _applied(connection: asyncpg.Connection) -> dict[int, tuple[str, str]]:
-    await connection.execute(
-        "CREATE TABLE IF NOT EXISTS schema_migrations "
-        "(number int PRIMARY KEY, name text NOT NULL, checksum text NOT NULL, "
-        "applied_at timestamptz NOT NULL DEFAULT now())"
-    )
+async def _applied(connection: asyncpg.Connection) -> dict[tuple[str, int], tuple[str, str]]:
+    await connection.execute(_TABLES)
     return await _listed(connection)
 
 
-async def _listed(connection: asyncpg.Connection) -> dict[int, tuple[str, str]]:
-    rows = await connection.fetch("SELECT number, name, checksum FROM schema_migrations")
-    return {row["number"]: (row["name"], row["checksum"]) for row in rows}
+async def _listed(connection: asyncpg.Connection) -> dict[tuple[str, int], tuple[str, str]]:
+    # A schema of a release before plugins has no table for theirs, and a user who owns nothing cannot make it.
+    plugins = await connection.fetchval("SELECT to_regclass('plugin_migrations') IS NOT NULL")
+    rows = await connection.fetch(_LISTED_WITH_PLUGINS if plugins else _LISTED)
+    return {(row["plugin"], row["number"]): (row["name"], row["checksum"]) for row in rows}
 
 
-def _compare(applied: dict[int, tuple[str, str]], wanted: list[Migration]) -> None:
-    known = {migration.number: migration for migration in wanted}
-    for number, (name, checksum) in sorted(applied.items()):
-        if number not in known:
+def _compare(applied: dict[tuple[str, int], tuple[str, str]], wanted: list[Migration]) -> None:
+    known = {migration.key: migration for migration in wanted}
+    series = {migration.plugin for migration in wanted} | {""}
+    for (plugin, number), (name, checksum) in sorted(applied.items()):
+        if plugin not in series:
+            continue  # of a plugin that is not installed here; what it made stays
+        if (plugin, number) not in known:
             raise MigrationError(f"the database has {name}, which this release does not know: it is of a newer version")
-        if known[number].checksum != checksum:
-            raise MigrationError(f"{known[number].name} was edited after it was applied; restore it and add a new file")
+        if known[plugin, number].checksum != checksum:
+            raise MigrationError(f"{name} was edited after it was applied; restore it and add a new file")
 
 
 async def _enable_meaning(connection: asyncpg.Connection) -> None:
@@ -151,17 +185,18 @@ async def _force_row_security(connection: asyncpg.Connection) -> None:
 
 
 async def _apply(connection: asyncpg.Connection, migration: Migration) -> None:
-    record = "INSERT INTO schema_migrations (number, name, checksum) VALUES ($1, $2, $3)"
+    record, place = (_RECORD_OF_PLUGIN, (migration.plugin,)) if migration.plugin else (_RECORD, ())
+    values = (*place, migration.number, migration.name, migration.checksum)
     try:
         if migration.in_transaction:
             async with connection.transaction():
                 await connection.execute(migration.sql)
-                await connection.execute(record, migration.number, migration.name, migration.checksum)
+                await connection.execute(record, *values)
         else:
             # One by one: several in one message would be a transaction. A file that failed half-way is run again whole.
             for statement in _statements(migration.sql):
                 await connection.execute(statement)
-            await connection.execute(record, migration.number, migration.name, migration.checksum)
+            await connection.execute(record, *values)
     except asyncpg.InsufficientPrivilegeError:
         raise
     except asyncpg.PostgresError as error:

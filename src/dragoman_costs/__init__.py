@@ -1,0 +1,1 @@
+"""What clouds cost: accounts, FOCUS billing data, anomalies, recommendations, and whether the savings came."""

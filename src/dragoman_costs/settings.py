@@ -1,0 +1,18 @@
+"""The settings of costs: DRAGOMAN_COSTS__*."""
+
+from pydantic import Field
+
+from dragoman.infra.config import Section
+
+
+class CostSettings(Section):
+    """Limits of imports and queries."""
+
+    max_import_bytes: int = Field(
+        4_294_967_296, ge=1024, description="The most that a billing export may take once it is unpacked."
+    )
+    max_query_rows: int = Field(
+        5_000_000,
+        ge=1_000,
+        description="The most rows that a cost query may read; one that would read more is refused.",
+    )

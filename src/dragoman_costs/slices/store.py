@@ -1,0 +1,111 @@
+"""The SQL of slices: one is written beside what is shown, rolled up, and then shown in place of the one before it.
+
+Readers ask for the rows of slices that are `current`. Nobody sees a slice that is `loading`, however long it takes and
+however it ends; `replaced` and abandoned slices are removed by a job.
+"""
+
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Final, LiteralString
+from uuid import UUID
+
+from dragoman.infra.db import Database, Scope
+
+Record = dict[str, Any]
+_SUMS: LiteralString = "sum(billed), sum(effective), sum(list), sum(contracted)"
+BEGIN: LiteralString = """
+INSERT INTO cost_slices (tenant_id, id, account_id, period, part, state, import_id, file_name, file_sha256)
+VALUES ($1, $2, $3, $4, $5, 'loading', $6, $7, $8)"""
+FIND_CURRENT: LiteralString = """
+SELECT id, account_id, period, part, import_id, file_name, file_sha256, row_count, made_at FROM cost_slices
+WHERE tenant_id = $1 AND account_id = $2 AND period = $3 AND state = 'current' ORDER BY part"""
+# Each statement reads the rows of one slice and writes its sums. $3 is the account.
+ROLL_UP: Final[tuple[LiteralString, ...]] = (
+    f"""
+    INSERT INTO cost_services_daily (tenant_id, slice_id, day, account_id, provider, service, charge_category, currency,
+        billed, effective, list, contracted, untagged, row_count)
+    SELECT tenant_id, slice_id, day, $3, provider, service, charge_category, currency, {_SUMS},
+        coalesce(sum(effective) FILTER (WHERE tags = '{{}}'), 0), count(*)
+    FROM cost_rows WHERE tenant_id = $1 AND slice_id = $2
+    GROUP BY tenant_id, slice_id, day, provider, service, charge_category, currency""",
+    f"""
+    INSERT INTO cost_daily (tenant_id, slice_id, day, account_id, provider, service, service_category, region,
+        sub_account, sub_account_name, charge_category, pricing_category, currency,
+        billed, effective, list, contracted, row_count)
+    SELECT tenant_id, slice_id, day, $3, provider, service, service_category, region, sub_account, sub_account_name,
+        charge_category, pricing_category, currency, {_SUMS}, count(*)
+    FROM cost_rows WHERE tenant_id = $1 AND slice_id = $2
+    GROUP BY tenant_id, slice_id, day, provider, service, service_category, region, sub_account, sub_account_name,
+        charge_category, pricing_category, currency""",
+    f"""
+    INSERT INTO cost_tags_daily (tenant_id, slice_id, day, account_id, tag_key, tag_value, provider, service,
+        charge_category, currency, billed, effective, list, contracted, row_count)
+    SELECT tenant_id, slice_id, day, $3, tag.key, tag.value, provider, service, charge_category, currency, {_SUMS},
+        count(*)
+    FROM cost_rows, jsonb_each_text(tags) tag WHERE tenant_id = $1 AND slice_id = $2
+    GROUP BY tenant_id, slice_id, day, tag.key, tag.value, provider, service, charge_category, currency""",
+    f"""
+    INSERT INTO cost_resources_daily (tenant_id, slice_id, day, account_id, resource_id, resource_name, resource_type,
+        provider, service, region, sub_account, charge_category, pricing_category, unit, currency,
+        billed, effective, list, contracted, quantity, row_count)
+    SELECT tenant_id, slice_id, day, $3, resource_id, max(resource_name), resource_type, provider, service, region,
+        sub_account, charge_category, pricing_category, unit, currency, {_SUMS}, sum(quantity), count(*)
+    FROM cost_rows WHERE tenant_id = $1 AND slice_id = $2 AND resource_id <> ''
+    GROUP BY tenant_id, slice_id, day, resource_id, resource_type, provider, service, region, sub_account,
+        charge_category, pricing_category, unit, currency""",
+)
+REPLACE: LiteralString = """
+UPDATE cost_slices SET state = 'replaced'
+WHERE tenant_id = $1 AND account_id = $2 AND period = $3 AND state = 'current' AND ($4::text IS NULL OR part = $4)"""
+SHOW: LiteralString = """
+UPDATE cost_slices SET state = 'current', row_count = (
+    SELECT coalesce(sum(s.row_count), 0) FROM cost_services_daily s WHERE s.tenant_id = $1 AND s.slice_id = $2)
+WHERE tenant_id = $1 AND id = $2 AND state = 'loading'"""
+
+
+@dataclass(frozen=True, slots=True)
+class NewSlice:
+    """A slice on its way in."""
+
+    id: UUID
+    account_id: UUID
+    period: date
+    part: str
+    import_id: UUID
+    file_name: str
+    file_sha256: str
+
+
+class SliceStore:
+    """The slices of a tenant."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def begin(self, scope: Scope, new: NewSlice) -> None:
+        """Begin a slice that nobody sees yet."""
+        await self._db.execute(
+            scope, BEGIN, scope.tenant, new.id, new.account_id, new.period, new.part, new.import_id, new.file_name,
+            new.file_sha256,
+        )  # fmt: skip
+
+    async def list_current(self, scope: Scope, account_id: UUID, period: date) -> list[Record]:
+        """Return the slices that are shown for an account and a period."""
+        return [dict(row) for row in await self._db.fetch(scope, FIND_CURRENT, scope.tenant, account_id, period)]
+
+    async def roll_up(self, scope: Scope, new: NewSlice) -> None:
+        """Sum the rows of a slice; each sum is made once, so call it once, in the unit that shows the slice."""
+        for statement in ROLL_UP:
+            await self._db.execute(scope, statement, scope.tenant, new.id, new.account_id)
+
+    async def show(self, scope: Scope, new: NewSlice, *, whole: bool) -> None:
+        """Show a slice in place of the one before it, at once for all readers.
+
+        A slice that is the `whole` period replaces every part of it; another one only the same part.
+        """
+        async with self._db.unit(scope):
+            await self.roll_up(scope, new)
+            part = None if whole else new.part
+            await self._db.execute(scope, REPLACE, scope.tenant, new.account_id, new.period, part)
+            if not await self._db.execute(scope, SHOW, scope.tenant, new.id):
+                raise RuntimeError(f"slice {new.id} was not loading")
