@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any, Protocol
 
 import structlog
@@ -17,6 +16,7 @@ from dragoman.app.approvals import ApprovalCore, build_approvals
 from dragoman.app.contracts import build_contracts
 from dragoman.app.delegation import build_delegation
 from dragoman.app.engine import build_engine
+from dragoman.app.foundation import Foundation, build_foundation, heads_file
 from dragoman.app.governance import bind_governance
 from dragoman.app.grants import build_grants
 from dragoman.app.health import register_checks
@@ -25,7 +25,7 @@ from dragoman.app.mcp import build_mcp, tell_of_changes
 from dragoman.app.memory import MemoryCore, bind_promotion, build_memory
 from dragoman.app.plugins import Plugged
 from dragoman.app.push import PushCore, build_push
-from dragoman.app.revocations import RevocationCopies, build_retention
+from dragoman.app.revocations import build_retention
 from dragoman.app.sessions import SessionContexts
 from dragoman.app.signatures import SignatureCore
 from dragoman.app.tasks import TaskCore, build_tasks
@@ -52,23 +52,19 @@ from dragoman.doors.webhooks.door import WebhookDoor
 from dragoman.doors.webhooks.paths import PATHS as WEBHOOK_PATHS
 from dragoman.errors import DragomanError
 from dragoman.gate import Gate, Guards, Observers
-from dragoman.infra.auth.authenticator import Authenticator, KindClaim
+from dragoman.infra.auth.authenticator import Authenticator
 from dragoman.infra.auth.authority import Authority
-from dragoman.infra.auth.jwks import Jwks
 from dragoman.infra.auth.keyring import Keyring
-from dragoman.infra.auth.tokens import EMBEDDED_ISSUER, Issuer, TokenVerifier
-from dragoman.infra.auth.vault import Vault
-from dragoman.infra.breaker import Breakers
+from dragoman.infra.auth.tokens import Issuer
 from dragoman.infra.config import Settings
-from dragoman.infra.db import CORE_ROLE, Database, IdempotencyKeys, Scope
+from dragoman.infra.db import Database, IdempotencyKeys, Scope
 from dragoman.infra.edge import AsgiApp, AsgiScope, Cors, Edge, EdgeRules, Receive, Send
 from dragoman.infra.ids import new_id
 from dragoman.infra.jobs import Job, JobGroup
-from dragoman.infra.limits import Admission, Limiter, Quotas
-from dragoman.infra.outbound import Allowed, Clients
-from dragoman.infra.telemetry import Health, Metrics, Scrapes, SecurityEvents, Tracer, open_tracer
+from dragoman.infra.limits import Admission, Limiter
+from dragoman.infra.telemetry import Health, Metrics, Scrapes, Tracer
 from dragoman.operations import Handlers
-from dragoman.plugin import Vertical, installed_plugins
+from dragoman.plugin import Vertical
 from dragoman.services.approvals.store import PROMISED as APPROVAL_ROWS
 from dragoman.services.approvals.worker import GovernanceWorker
 from dragoman.services.audit import operations as audit_operations
@@ -76,7 +72,7 @@ from dragoman.services.audit.comparison import RowComparison
 from dragoman.services.audit.rows import RowGroup
 from dragoman.services.audit.sealer import Sealer
 from dragoman.services.audit.service import AuditService
-from dragoman.services.audit.store import AuditStore, SealStore
+from dragoman.services.audit.store import AuditStore
 from dragoman.services.audit.trail import AuditTrail
 from dragoman.services.contracts.store import PROMISED as DOCUMENT_ROWS
 from dragoman.services.grants.service import GrantService
@@ -88,7 +84,7 @@ from dragoman.services.tenancy import operations as tenancy
 from dragoman.services.tenancy.keys import KeyService
 from dragoman.services.tenancy.retention import Retention
 from dragoman.services.tenancy.revocations import Revocations
-from dragoman.services.tenancy.store import Directory, TenancyStore
+from dragoman.services.tenancy.store import TenancyStore
 from dragoman.services.tenancy.tenants import TenantService
 from dragoman.services.tenancy.users import UserService
 from dragoman.services.workers.profile import PROFILE_PATH
@@ -234,22 +230,19 @@ class Doors:
 
 def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_port: int | None = None) -> Application:
     """Put everything together; nothing is connected yet. Without a port there is no gRPC."""
-    observers = _observers(settings, metrics := Metrics())
-    outgoing = Clients(Breakers(metrics=metrics), Allowed.of(settings.outbound.allow))
-    db, core_db = dbs = _databases(settings, addresses.database_url)
-    copies, limiter = _limiter(settings, addresses, Directory(db))
-    admission = Admission(limiter, _quotas(settings), metrics=metrics, security=observers.security)
-    issuer = None if settings.external_issuer else make_issuer(settings, keyring)
-    authenticator = _authenticator(settings, issuer, Directory(db), keyring.pepper, outgoing)
-    handlers, (sealer, (trail, core_trail)) = Handlers(), _trails(settings, dbs, keyring)
+    base = build_foundation(settings, addresses, keyring)
+    observers, metrics, outgoing = base.observers, base.observers.metrics, base.outgoing
+    db, core_db = dbs = base.db, base.core_db
+    trail, core_trail = trails = base.trail, base.core_trail
+    admission, authority, vault, limiter = base.admission, base.authority, base.vault, base.limiter
+    handlers = Handlers()
     memory = build_memory(settings, handlers, db, core_db, outgoing)
-    authority, vault = _authority(settings), Vault(keyring.vault)
     plugged = Plugged(settings, handlers, dbs, trail, vault, outgoing)
     _bind_audit(settings, handlers, db, keyring, plugged.rows)
     knowledge = build_knowledge(settings, handlers, db, core_db, memory.embedder, authority, vault, outgoing)
-    grants = _bind_tenancy(handlers, db, copies, keyring, issuer, trail, deleted=knowledge.leftovers.wake)
+    grants = _bind_tenancy(handlers, base, keyring, deleted=knowledge.leftovers.wake)
     governance = bind_governance(handlers, db, knowledge.repositories, knowledge.curator)
-    approvals = build_approvals(handlers, dbs, (trail, core_trail), governance, knowledge.authors, grants, authority)
+    approvals = build_approvals(handlers, dbs, trails, governance, knowledge.authors, grants, authority)
     contracts = build_contracts(settings, handlers, db, core_db, trail, keyring, outgoing)
     gate = _gate(handlers, dbs, admission, authority, trail, observers)
     performers = (*contracts.workers, GovernanceWorker(gate))
@@ -264,12 +257,12 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     tools = GateTools(gate, handlers)
     tasks = build_tasks(settings, dbs, engine, tools, gate, (access, streams), outgoing, plugged.skills)
     tell_of_changes(handlers, db, tasks.hub)
-    push = build_push(settings, dbs, tasks, (trail, core_trail), vault, metrics.push, outgoing)
+    push = build_push(settings, dbs, tasks, trails, vault, metrics.push, outgoing)
     calls = _a2a_calls(settings, gate, tasks, push, tools, (contexts, authority), CardSigner(keyring.card), grpc_port)
     health = Health(version=__version__, metrics=metrics, breakers=outgoing.breakers.report)
-    shown = Shown(_public_keys(issuer, calls.cards.signer), _openapi, workers.profile.profile)
+    shown = Shown(_public_keys(base.issuer, calls.cards.signer), _openapi, workers.profile.profile)
     site = Site(health, _scrapes(settings, metrics), shown, ready=lambda: application.ready)
-    guard = _guard(authenticator, admission, observers, stopping := asyncio.Event())
+    guard = _guard(base.authenticator, admission, observers, stopping := asyncio.Event())
     mcp = build_mcp(settings, gate, tasks, tools, authority, keyring, contexts, limiter)
     doors = _doors(gate, calls, mcp, WebhookDoor(contracts.signatures.receivers, observers.security), site)
     application = Application(
@@ -279,7 +272,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
         core_db=core_db,
         limiter=limiter,
         retention=build_retention(settings, core_db),
-        sealer=sealer,
+        sealer=base.sealer,
         health=health,
         tracer=observers.tracer,
         tasks=tasks,
@@ -297,23 +290,8 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     return application
 
 
-def _databases(settings: Settings, url: str) -> tuple[Database, Database]:
-    """Return the application's and the core's."""
-    # The core has as many sessions as batches can be under way: a beat that waited behind them all would come too late.
-    return Database(url, size=settings.database_pool), Database(url, role=CORE_ROLE, size=12, by_index=True, lock_s=5)
-
-
-def _authority(settings: Settings) -> Authority:
-    return Authority.open(settings.policy_dir, {plugin.name: plugin.policies for plugin in installed_plugins()})
-
-
 def _public_keys(issuer: Issuer | None, signer: CardSigner) -> list[dict[str, Any]]:
     return [*(issuer.jwks()["keys"] if issuer else ()), signer.public_key()]
-
-
-def _observers(settings: Settings, metrics: Metrics) -> Observers:
-    tracer = open_tracer(settings.otlp_endpoint or "", version=__version__)
-    return Observers(metrics, SecurityEvents(metrics), tracer)
 
 
 def _gate(
@@ -334,29 +312,6 @@ def _openapi() -> dict[str, Any]:
     return build_openapi(bindings(), version=__version__, site=SITE_PATHS, carried=CARRIED_PATHS)
 
 
-def _limiter(settings: Settings, addresses: Addresses, directory: Directory) -> tuple[RevocationCopies, Limiter]:
-    copies = RevocationCopies(directory)
-    copies.limiter = Limiter(
-        addresses.redis_url,
-        revocations=copies,
-        timeout_s=settings.limits.valkey_timeout_s,
-        share=settings.workers,
-    )
-    return copies, copies.limiter
-
-
-def _trails(
-    settings: Settings, dbs: tuple[Database, Database], keyring: Keyring
-) -> tuple[Sealer, tuple[AuditTrail, AuditTrail]]:
-    db, core_db = dbs
-    sealer = Sealer(SealStore(core_db), key=keyring.audit, heads_file=_heads(settings), mac_key=keyring.audit_mac)
-    return sealer, (_trail(db, keyring, sealer), _trail(core_db, keyring, sealer))
-
-
-def _trail(db: Database, keyring: Keyring, sealer: Sealer) -> AuditTrail:
-    return AuditTrail(AuditStore(db), db, mac_key=keyring.audit_mac, new_id=new_id, wake=sealer.wake)
-
-
 def _scrapes(settings: Settings, metrics: Metrics) -> Scrapes:
     token = settings.metrics_token
     return Scrapes(metrics.render, token=token.get_secret_value() if token else None)
@@ -373,25 +328,6 @@ def _guard(
         security=observers.security,
         tracer=observers.tracer,
         stopping=stopping,
-    )
-
-
-def _authenticator(
-    settings: Settings, issuer: Issuer | None, directory: Directory, pepper: bytes, outgoing: Clients
-) -> Authenticator:
-    keys = issuer or Jwks(url=settings.jwks_url, issuer=settings.issuer, outgoing=outgoing)
-    return Authenticator(
-        tokens=TokenVerifier(
-            keys,
-            issuer=EMBEDDED_ISSUER if issuer else settings.issuer,
-            audience=settings.audience,
-            max_age_s=settings.token_max_age_s,
-        ),
-        directory=directory,
-        pepper=pepper,
-        tenant_claim="tenant" if issuer else settings.claims_tenant,
-        roles_claim="roles" if issuer else settings.claims_roles,
-        kind_claim=None if issuer else KindClaim(settings.claims_kind, frozenset(settings.claims_people)),
     )
 
 
@@ -456,26 +392,16 @@ def _refuse_grpc(error: DragomanError, request_id: str) -> tuple[int, list[tuple
     return refuse(error, request_id)
 
 
-def make_issuer(settings: Settings, keyring: Keyring) -> Issuer:
-    """The embedded issuer; the command line makes tokens with it too."""
-    return Issuer(keyring.issuer, audience=settings.audience, ttl_s=settings.token_ttl_s)
-
-
 def _bind_tenancy(
-    handlers: Handlers,
-    db: Database,
-    copies: RevocationCopies,
-    keyring: Keyring,
-    issuer: Issuer | None,
-    trail: AuditTrail,
-    *,
-    deleted: Callable[[], None],
+    handlers: Handlers, base: Foundation, keyring: Keyring, *, deleted: Callable[[], None]
 ) -> GrantService:
-    store = TenancyStore(db)
-    revocations = Revocations(store, db, copies)
-    tenants = TenantService(store, revocations, db, new_id=new_id, deleted=deleted)
-    grants = build_grants(handlers, db, trail)
-    users = UserService(store, revocations, pepper=keyring.pepper, issuer=issuer, new_id=new_id, shut_out=grants.end_of)
+    store = TenancyStore(base.db)
+    revocations = Revocations(store, base.db, base.copies)
+    tenants = TenantService(store, revocations, base.db, new_id=new_id, deleted=deleted)
+    grants = build_grants(handlers, base.db, base.trail)
+    users = UserService(
+        store, revocations, pepper=keyring.pepper, issuer=base.issuer, new_id=new_id, shut_out=grants.end_of
+    )
     keys = KeyService(store, revocations, pepper=keyring.pepper, new_id=new_id)
     handlers.add(tenancy.CREATE_TENANT, tenants.create)
     handlers.add(tenancy.LIST_TENANTS, tenants.list)
@@ -502,10 +428,6 @@ def _bind_tenancy(
     return grants
 
 
-def _heads(settings: Settings) -> Path:
-    return settings.data_dir / "audit" / "heads.jsonl"
-
-
 def _bind_audit(
     settings: Settings, handlers: Handlers, db: Database, keyring: Keyring, plugged: Sequence[RowGroup]
 ) -> None:
@@ -516,25 +438,12 @@ def _bind_audit(
         RowComparison(db, (*own, *plugged), threads),
         public_key=keyring.audit.public_key(),
         mac_key=keyring.audit_mac,
-        heads_file=_heads(settings),
+        heads_file=heads_file(settings),
         threads=threads,
     )
     handlers.add(audit_operations.LIST_RECORDS, audit.list_records)
     handlers.add(audit_operations.VERIFY_TRAIL, audit.verify)
     handlers.add(audit_operations.EXPORT_TRAIL, audit.export)
-
-
-def _quotas(settings: Settings) -> Quotas:
-    limits = settings.limits
-    return Quotas(
-        ip=limits.ip_per_min,
-        user=limits.user_per_min,
-        tenant=limits.tenant_per_min,
-        a2a_tenant=limits.a2a_tenant_per_min,
-        skills=limits.skill_per_min,
-        poll_factor=limits.poll_factor,
-        plan_factors={"free": limits.free_factor, "standard": 1, "enterprise": limits.enterprise_factor},
-    )
 
 
 def _doors(gate: Gate, calls: Calls, mcp: McpDoor, webhooks: WebhookDoor, site: Site) -> Doors:
