@@ -152,10 +152,10 @@ def installed_plugins() -> tuple[Plugin, ...]:
         ExtensionError: one is not a plugin, or cannot be loaded.
     """
     found = installed_extensions()
-    for one in found:
-        if not isinstance(one, Plugin):
-            raise ExtensionError(f"{one!r} is a {type(one).__name__}, not a dragoman.plugin.Plugin")
-    return found
+    for name, one in found.items():
+        if not isinstance(one, Plugin) or one.name != name:
+            raise ExtensionError(f"plugins: {name!r} must name a dragoman.plugin.Plugin of that name, not {one!r}")
+    return tuple(found.values())
 
 
 def find_columns(noun: str) -> Sequence[Column] | None:

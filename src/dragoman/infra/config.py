@@ -344,7 +344,7 @@ def _model() -> type[Settings]:
     """Return the tree with the sections of the installed plugins."""
     sections: dict[str, Any] = {
         one.name: (section, section.model_construct())
-        for one in installed_extensions()
+        for one in installed_extensions().values()
         if (section := one.load_settings()) is not None
     }
     if taken := sorted(sections.keys() & Settings.model_fields.keys()):

@@ -5,6 +5,7 @@ before anything is built.
 """
 
 import importlib
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, Final
@@ -17,8 +18,8 @@ class ExtensionError(Exception):
 
 
 @cache
-def installed_extensions() -> tuple[Any, ...]:
-    """Return what the entry points of the group name, in the order of their names.
+def installed_extensions() -> Mapping[str, Any]:
+    """Return what the entry points of the group name, by their names, in the order of these.
 
     Raises:
         ExtensionError: one cannot be loaded, or two have the same name.
@@ -27,7 +28,7 @@ def installed_extensions() -> tuple[Any, ...]:
     names = [one.name for one in found]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ExtensionError(f"two installed plugins are named {twice[0]!r}: uninstall one of them")
-    return tuple(_load(one.name, one.load) for one in found)
+    return {one.name: _load(one.name, one.load) for one in found}
 
 
 def load_named(reference: str) -> Any:
@@ -44,4 +45,4 @@ def _load(name: str, load: Any) -> Any:
     try:
         return load()
     except Exception as error:
-        raise ExtensionError(f"plugin: {name!r} cannot be loaded: {type(error).__name__}: {error}") from error
+        raise ExtensionError(f"plugins: {name!r} cannot be loaded: {type(error).__name__}: {error}") from error

@@ -10,6 +10,7 @@ import rich_click as click
 
 from dragoman.doors.cli.endings import Ending, WrongUsage
 from dragoman.doors.cli.program import Programs, program
+from dragoman.infra.extensions import ExtensionError
 from dragoman.plugin import Command, installed_plugins
 
 _RUN, _IDENTITY, _KNOWN = "Run it", "Who may do what", "What is known"
@@ -109,7 +110,11 @@ def create(programs: Programs) -> Root:
 def run(programs: Programs) -> NoReturn:
     """Run the command that was typed and end with the exit code that the contract gives it."""
     try:
-        create(programs).main(prog_name=program(), standalone_mode=False)
+        root = create(programs)
+    except ExtensionError as error:
+        _end(WrongUsage(str(error)))
+    try:
+        root.main(prog_name=program(), standalone_mode=False)
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else program()
         _end(WrongUsage(f"{error.format_message()}\nHelp: {where} --help"))

@@ -76,7 +76,7 @@ class Migration:
 def list_migrations() -> list[Migration]:
     """Return the files of this release and of the installed plugins, in the order in which they are applied."""
     own = _files("dragoman.infra.db.migrations", "")
-    extensions = [one for one in installed_extensions() if one.migrations]
+    extensions = [one for one in installed_extensions().values() if one.migrations]
     return [*own, *(file for one in extensions for file in _files(one.migrations, one.name))]
 
 

@@ -1,0 +1,1 @@
+"""A plugin of Dragoman: it keeps greetings, and sends them as delegated actions."""
