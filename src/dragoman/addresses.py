@@ -11,6 +11,7 @@ from dragoman.services.approvals import operations as approvals
 from dragoman.services.audit import operations as audit
 from dragoman.services.checklists import operations as checklists
 from dragoman.services.contracts import operations as contracts
+from dragoman.services.gateway import operations as gateway
 from dragoman.services.governance import operations as governance
 from dragoman.services.grants import operations as grants
 from dragoman.services.knowledge import operations as knowledge
@@ -91,6 +92,14 @@ BINDINGS = (
     Binding("POST", "/api/suppressions", governance.SUPPRESS, 201),
     Binding("GET", "/api/suppressions", governance.LIST_SUPPRESSIONS),
     Binding("DELETE", "/api/suppressions/{suppression_id}", governance.LIFT_SUPPRESSION),
+    Binding("POST", "/api/a2a-agents", gateway.REGISTER, 201),
+    Binding("GET", "/api/a2a-agents", gateway.LIST),
+    Binding("GET", "/api/a2a-agents/{agent_id}", gateway.GET),
+    Binding("PATCH", "/api/a2a-agents/{agent_id}", gateway.UPDATE),
+    Binding("DELETE", "/api/a2a-agents/{agent_id}", gateway.REMOVE),
+    Binding("POST", "/api/a2a-agents/{agent_id}/rotate", gateway.ROTATE, 201),
+    Binding("POST", "/api/a2a-agents/{agent_id}/suspend", gateway.SUSPEND),
+    Binding("POST", "/api/a2a-agents/{agent_id}/resume", gateway.RESUME),
     Binding("POST", "/api/workers", workers.REGISTER_WORKER, 201),
     Binding("GET", "/api/workers", workers.LIST_WORKERS),
     Binding("PATCH", "/api/workers/{worker}", workers.UPDATE_WORKER),

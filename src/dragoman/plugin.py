@@ -119,7 +119,8 @@ class Plugin:
 
     `bindings` names a sequence of `Binding`, `settings` a `Section` that is read as DRAGOMAN_<NAME>__*, and `build` a
     function from `Platform` to `Vertical`. `migrations` is the package that holds the SQL files. `policies` is Cedar
-    text beside the built-in policies, for permissions that these do not know.
+    text beside the built-in policies, for permissions that these do not know. `query` is the operation that answers a
+    bare query at the agent gateway, for one plugin of an installation.
     """
 
     name: str
@@ -128,6 +129,7 @@ class Plugin:
     settings: str = ""
     migrations: str = ""
     policies: str = ""
+    query: str = ""
     commands: Sequence[Command] = ()
     columns: Mapping[str, Sequence[Column]] = field(default_factory=dict[str, Sequence[Column]])
 

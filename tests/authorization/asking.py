@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from dragoman.operations import AnyOperation
 from dragoman.parity.doors import binding_of
+from tests.authorization.certificates import client_certificate
 from tests.authorization.doors import A2a, Answer, Door, send
 from tests.authorization.people import Actor, People
 from tests.authorization.resources import DEED, WEBHOOK, Resources
@@ -26,6 +27,8 @@ ARGUMENTS: Final[Mapping[str, Json]] = {
     "user.invite": {"email": "{fresh}@example.com", "name": "Ada", "role": "viewer"},
     "token.revoke": {"token_id": "{fresh}"},
     "key.create": {"name": "{fresh}", "role": "agent"},
+    "a2a_agent.register": {"name": "{fresh}", "certificate": "{certificate}"},
+    "a2a_agent.update": {"per_min": 60},
     "worker.register": {
         "name": "w{fresh}",
         "kind": "a2a",
@@ -192,6 +195,8 @@ def _word(outcomes: Mapping[str, str], *, alone: str = "") -> str:
 
 def _filled(example: Mapping[str, Any]) -> Json:
     fresh = uuid4().hex[:12]
-    return {
-        name: value.replace("{fresh}", fresh) if isinstance(value, str) else value for name, value in example.items()
-    }
+    return {name: _filled_text(value, fresh) if isinstance(value, str) else value for name, value in example.items()}
+
+
+def _filled_text(text: str, fresh: str) -> str:
+    return client_certificate() if text == "{certificate}" else text.replace("{fresh}", fresh)

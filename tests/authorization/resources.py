@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 from uuid import uuid4
 
+from tests.authorization.certificates import client_certificate
 from tests.authorization.people import PDF, Actor, People
 
 Json = dict[str, Any]
@@ -38,6 +39,7 @@ class Resources:
             "grant": self._grant,
             "user": self._user,
             "key": self._key,
+            "a2a_agent": self._a2a_agent,
             "tenant": self._tenant,
             "conversation": self._conversation,
             "push": self._push,
@@ -156,6 +158,10 @@ class Resources:
         name = uuid4().hex
         given = {"email": f"{name}@example.com", "name": "Ada", "role": "viewer"}
         return (await self._do(owner, "POST", "/api/users", given))["id"]
+
+    async def _a2a_agent(self, owner: Actor) -> str:
+        given = {"name": uuid4().hex, "certificate": client_certificate()}
+        return (await self._do(owner, "POST", "/api/a2a-agents", given))["id"]
 
     async def _key(self, owner: Actor) -> str:
         return (await self._people.key(owner.maker, role="viewer"))["id"]

@@ -11,6 +11,7 @@ from dragoman.__main__ import PROGRAMS
 from dragoman.addresses import bindings
 from dragoman.doors.cli.commands import create
 from dragoman.operations import AnyOperation, Operation, Recorded
+from dragoman.plugin import installed_plugins
 
 # Where what people type is not the operation's name.
 TYPED = {"identity.show": ("whoami",)}
@@ -29,19 +30,19 @@ BESIDE = {"knowledge.propose": {"file"}, "approval.request": {"file"}, "task.sub
 
 
 def declared() -> list[AnyOperation]:
-    """Every operation that a service declares."""
+    """Every operation that a service or a plugin declares."""
     found: list[AnyOperation] = []
     for module in pkgutil.walk_packages(services.__path__, "dragoman.services."):
         if module.name.rpartition(".")[2].startswith("operations"):
             named = vars(importlib.import_module(module.name)).values()
             found += [value for value in named if isinstance(value, Operation) and value not in found]
-    return found
+    return [*found, *(binding.operation for plugin in installed_plugins() for binding in plugin.load_bindings())]
 
 
 @pytest.mark.parametrize("operation", declared(), ids=lambda operation: operation.name)
 def test_an_operation_has_a_command_with_an_option_for_each_of_its_inputs(operation: AnyOperation) -> None:
     noun, verb = operation.name.split(".")
-    words = TYPED.get(operation.name, (noun, "show" if verb == "get" else verb.replace("_", "-")))
+    words = TYPED.get(operation.name, (noun.replace("_", "-"), "show" if verb == "get" else verb.replace("_", "-")))
 
     command: click.Command = create(PROGRAMS).load(words[0])
     for word in words[1:]:

@@ -17,6 +17,7 @@ from dragoman.app.contracts import build_contracts
 from dragoman.app.delegation import build_delegation
 from dragoman.app.engine import build_engine
 from dragoman.app.foundation import Foundation, build_foundation, heads_file
+from dragoman.app.gateway import build_gateway, build_gateway_door
 from dragoman.app.governance import bind_governance
 from dragoman.app.grants import build_grants
 from dragoman.app.health import register_checks
@@ -41,6 +42,9 @@ from dragoman.doors.a2a.paths import OLD_PATHS as A2A_OLD_PATHS
 from dragoman.doors.a2a.paths import PATHS as A2A_PATHS
 from dragoman.doors.a2a.seed_paths import SEED_PREFIX
 from dragoman.doors.a2a.signing import CardSigner
+from dragoman.doors.gateway.door import PREFIX as GATEWAY_PREFIX
+from dragoman.doors.gateway.door import GatewayDoor
+from dragoman.doors.gateway.paths import PATHS as GATEWAY_PATHS
 from dragoman.doors.mcp.door import MCP_PATH, McpDoor
 from dragoman.doors.mcp.metadata import METADATA_PATHS
 from dragoman.doors.mcp.paths import PATHS as MCP_PATHS
@@ -51,8 +55,7 @@ from dragoman.doors.webhooks.door import PREFIX as WEBHOOK_PREFIX
 from dragoman.doors.webhooks.door import WebhookDoor
 from dragoman.doors.webhooks.paths import PATHS as WEBHOOK_PATHS
 from dragoman.errors import DragomanError
-from dragoman.gate import Gate, Guards, Observers
-from dragoman.infra.auth.authenticator import Authenticator
+from dragoman.gate import Gate, Guards
 from dragoman.infra.auth.authority import Authority
 from dragoman.infra.auth.keyring import Keyring
 from dragoman.infra.auth.tokens import Issuer
@@ -61,7 +64,7 @@ from dragoman.infra.db import Database, IdempotencyKeys, Scope
 from dragoman.infra.edge import AsgiApp, AsgiScope, Cors, Edge, EdgeRules, Receive, Send
 from dragoman.infra.ids import new_id
 from dragoman.infra.jobs import Job, JobGroup
-from dragoman.infra.limits import Admission, Limiter
+from dragoman.infra.limits import Limiter
 from dragoman.infra.telemetry import Health, Metrics, Scrapes, Tracer
 from dragoman.operations import Handlers
 from dragoman.plugin import Vertical
@@ -73,7 +76,6 @@ from dragoman.services.audit.rows import RowGroup
 from dragoman.services.audit.sealer import Sealer
 from dragoman.services.audit.service import AuditService
 from dragoman.services.audit.store import AuditStore
-from dragoman.services.audit.trail import AuditTrail
 from dragoman.services.contracts.store import PROMISED as DOCUMENT_ROWS
 from dragoman.services.grants.service import GrantService
 from dragoman.services.grants.store import PROMISED as GRANT_ROWS
@@ -104,7 +106,7 @@ OPEN_PATHS = METADATA_PATHS | {
     PROFILE_PATH,
 }
 OPEN_PREFIXES = ("/docs/", WEBHOOK_PREFIX)
-CARRIED_PATHS = A2A_PATHS | A2A_OLD_PATHS | MCP_PATHS | WEBHOOK_PATHS
+CARRIED_PATHS = A2A_PATHS | A2A_OLD_PATHS | MCP_PATHS | WEBHOOK_PATHS | GATEWAY_PATHS
 _A2A = (*RPC_PATHS, CARD_PATH, OLD_CARD_PATH)
 _A2A_PREFIXES = (f"{REST_PATH}/", SEED_PREFIX)
 
@@ -206,8 +208,11 @@ async def _started(part: _Startable, *jobs: Job) -> AsyncGenerator[Sequence[Job]
 class Doors:
     """Hands a request to its door by the first part of its path."""
 
-    def __init__(self, *, rest: AsgiApp, a2a: AsgiApp, mcp: AsgiApp, webhooks: AsgiApp, site: AsgiApp) -> None:
+    def __init__(
+        self, *, rest: AsgiApp, a2a: AsgiApp, mcp: AsgiApp, webhooks: AsgiApp, agents: AsgiApp, site: AsgiApp
+    ) -> None:
         self._rest = rest
+        self._agents = agents
         self._webhooks = webhooks
         self._a2a = a2a
         self._mcp = mcp
@@ -220,6 +225,8 @@ class Doors:
             await self._webhooks(scope, receive, send)
         elif path.startswith("/api/"):
             await self._rest(scope, receive, send)
+        elif path.startswith(GATEWAY_PREFIX):
+            await self._agents(scope, receive, send)
         elif path in _A2A or path.startswith(_A2A_PREFIXES):
             await self._a2a(scope, receive, send)
         elif path == MCP_PATH or path in METADATA_PATHS:
@@ -231,11 +238,10 @@ class Doors:
 def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_port: int | None = None) -> Application:
     """Put everything together; nothing is connected yet. Without a port there is no gRPC."""
     base = build_foundation(settings, addresses, keyring)
-    observers, metrics, outgoing = base.observers, base.observers.metrics, base.outgoing
+    metrics, outgoing, handlers = base.observers.metrics, base.outgoing, Handlers()
     db, core_db = dbs = base.db, base.core_db
     trail, core_trail = trails = base.trail, base.core_trail
-    admission, authority, vault, limiter = base.admission, base.authority, base.vault, base.limiter
-    handlers = Handlers()
+    authority, vault = base.authority, base.vault
     memory = build_memory(settings, handlers, db, core_db, outgoing)
     plugged = Plugged(settings, handlers, dbs, trail, vault, outgoing)
     _bind_audit(settings, handlers, db, keyring, plugged.rows)
@@ -244,17 +250,17 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     governance = bind_governance(handlers, db, knowledge.repositories, knowledge.curator)
     approvals = build_approvals(handlers, dbs, trails, governance, knowledge.authors, grants, authority)
     contracts = build_contracts(settings, handlers, db, core_db, trail, keyring, outgoing)
-    gate = _gate(handlers, dbs, admission, authority, trail, observers)
+    gate = _gate(handlers, base)
     performers = (*contracts.workers, GovernanceWorker(gate))
     workers = build_workers(settings, handlers, db, vault, outgoing, performers, plugged.join(gate), grpc_port)
     deciders = approvals.deciders(workers.registry, plugged.resources(contracts.resources))
-    access, streams = build_access(settings, handlers, admission, authority, observers)
+    access, streams = build_access(settings, handlers, base.admission, authority, base.observers)
     engine = build_engine(settings, core_db, addresses.database_url, core_trail, metrics.tasks)
     delegation = build_delegation(handlers, dbs, engine, core_trail, deciders, access)
     approvals.join(delegation.control.approval_decided, knowledge.curator, knowledge.syncer)
     bind_promotion(handlers, memory, governance.policies, gate, by_use=settings.memory.auto_promote)
     contexts = SessionContexts(gate, handlers, authority.permits, max_characters=settings.session.max_characters)
-    tools = GateTools(gate, handlers)
+    gateway, tools = build_gateway(settings, handlers, base, keyring), GateTools(gate, handlers)
     tasks = build_tasks(settings, dbs, engine, tools, gate, (access, streams), outgoing, plugged.skills)
     tell_of_changes(handlers, db, tasks.hub)
     push = build_push(settings, dbs, tasks, trails, vault, metrics.push, outgoing)
@@ -262,19 +268,21 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     health = Health(version=__version__, metrics=metrics, breakers=outgoing.breakers.report)
     shown = Shown(_public_keys(base.issuer, calls.cards.signer), _openapi, workers.profile.profile)
     site = Site(health, _scrapes(settings, metrics), shown, ready=lambda: application.ready)
-    guard = _guard(base.authenticator, admission, observers, stopping := asyncio.Event())
-    mcp = build_mcp(settings, gate, tasks, tools, authority, keyring, contexts, limiter)
-    doors = _doors(gate, calls, mcp, WebhookDoor(contracts.signatures.receivers, observers.security), site)
+    guard = _guard(base, stopping := asyncio.Event())
+    mcp = build_mcp(settings, gate, tasks, tools, authority, keyring, contexts, base.limiter)
+    webhooks = WebhookDoor(contracts.signatures.receivers, base.observers.security)
+    doors = _doors(gate, calls, mcp, webhooks, build_gateway_door(settings, gate, tools, base), site)
+    rules = replace(_edge_rules(settings), resources={MCP_PATH: mcp.resource}, entrance=gateway.entrance)
     application = Application(
-        asgi=guard(doors, replace(_edge_rules(settings), resources={MCP_PATH: mcp.resource})),
+        asgi=guard(doors, rules),
         grpc=_grpc_edge(settings, calls, guard) if grpc_port else None,
         db=db,
         core_db=core_db,
-        limiter=limiter,
+        limiter=base.limiter,
         retention=build_retention(settings, core_db),
         sealer=base.sealer,
         health=health,
-        tracer=observers.tracer,
+        tracer=base.observers.tracer,
         tasks=tasks,
         push=push,
         mcp=mcp,
@@ -294,18 +302,15 @@ def _public_keys(issuer: Issuer | None, signer: CardSigner) -> list[dict[str, An
     return [*(issuer.jwks()["keys"] if issuer else ()), signer.public_key()]
 
 
-def _gate(
-    handlers: Handlers,
-    dbs: tuple[Database, Database],
-    admission: Admission,
-    authority: Authority,
-    trail: AuditTrail,
-    observers: Observers,
-) -> Gate:
-    db, core_db = dbs
-    keys, core_keys = IdempotencyKeys(db), IdempotencyKeys(core_db, scope=lambda _: Scope())
-    guards = Guards(admission=admission, authority=authority, keys=keys, core_keys=core_keys, trail=trail)
-    return Gate(handlers, guards, observers, db, core_db=core_db)
+def _gate(handlers: Handlers, base: Foundation) -> Gate:
+    guards = Guards(
+        admission=base.admission,
+        authority=base.authority,
+        keys=IdempotencyKeys(base.db),
+        core_keys=IdempotencyKeys(base.core_db, scope=lambda _: Scope()),
+        trail=base.trail,
+    )
+    return Gate(handlers, guards, base.observers, base.db, core_db=base.core_db)
 
 
 def _openapi() -> dict[str, Any]:
@@ -317,16 +322,14 @@ def _scrapes(settings: Settings, metrics: Metrics) -> Scrapes:
     return Scrapes(metrics.render, token=token.get_secret_value() if token else None)
 
 
-def _guard(
-    authenticator: Authenticator, admission: Admission, observers: Observers, stopping: asyncio.Event
-) -> Callable[[AsgiApp, EdgeRules], Edge]:
+def _guard(base: Foundation, stopping: asyncio.Event) -> Callable[[AsgiApp, EdgeRules], Edge]:
     return partial(
         Edge,
-        authenticator=authenticator,
-        admission=admission,
-        metrics=observers.metrics,
-        security=observers.security,
-        tracer=observers.tracer,
+        authenticator=base.authenticator,
+        admission=base.admission,
+        metrics=base.observers.metrics,
+        security=base.observers.security,
+        tracer=base.observers.tracer,
         stopping=stopping,
     )
 
@@ -446,8 +449,9 @@ def _bind_audit(
     handlers.add(audit_operations.EXPORT_TRAIL, audit.export)
 
 
-def _doors(gate: Gate, calls: Calls, mcp: McpDoor, webhooks: WebhookDoor, site: Site) -> Doors:
-    return Doors(rest=RestDoor(gate, bindings()), a2a=A2ADoor(calls), mcp=mcp, webhooks=webhooks, site=site)
+def _doors(gate: Gate, calls: Calls, mcp: McpDoor, webhooks: WebhookDoor, agents: GatewayDoor, site: Site) -> Doors:
+    rest, a2a = RestDoor(gate, bindings()), A2ADoor(calls)
+    return Doors(rest=rest, a2a=a2a, mcp=mcp, webhooks=webhooks, agents=agents, site=site)
 
 
 def _edge_rules(settings: Settings) -> EdgeRules:

@@ -155,6 +155,7 @@ def _quotas(settings: Settings) -> Quotas:
         user=limits.user_per_min,
         tenant=limits.tenant_per_min,
         a2a_tenant=limits.a2a_tenant_per_min,
+        agent=limits.agent_per_min,
         skills=limits.skill_per_min,
         poll_factor=limits.poll_factor,
         plan_factors={"free": limits.free_factor, "standard": 1, "enterprise": limits.enterprise_factor},

@@ -62,7 +62,7 @@ class Limits(Section):
     tenant_per_min: int = Field(1000, ge=1, description="All principals of a tenant on the standard plan.")
     a2a_tenant_per_min: int = Field(100, ge=1, description="A2A work of a tenant on the standard plan.")
     agent_per_min: int = Field(
-        10, ge=1, description="One agent certificate on the agent gateway, a door of its own; no other door counts it."
+        10, ge=1, description="Queries of one registered agent, by its certificate, at the agent gateway."
     )
     skill_per_min: CountByName = Field(
         default_factory=dict[str, int], description='Calls of one skill by one tenant, as JSON: {"memory": 600}.'
@@ -183,6 +183,20 @@ class Session(Section):
     )
 
 
+class Gateway(Section):
+    """How agents of others are known that come with a client certificate."""
+
+    cert_header: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9-]{1,100}$",
+        description="Header in which a trusted proxy hands on the client certificate, percent-encoded PEM or "
+        "X-Forwarded-Client-Cert; needs DRAGOMAN_BEHIND_TLS_PROXY and DRAGOMAN_TLS_CLIENT_CA.",
+    )
+    crl: ReadableFile | None = Field(
+        None, description="Revocation list of the authority of client certificates, PEM; read again when it changes."
+    )
+
+
 class Contracts(Section):
     """What is kept of contract work."""
 
@@ -284,13 +298,23 @@ class Settings(BaseModel):
     push: Push = Push.model_construct()
     knowledge: Knowledge = Knowledge.model_construct()
     contracts: Contracts = Contracts.model_construct()
+    gateway: Gateway = Gateway.model_construct()
 
     @model_validator(mode="after")
     def _check_combinations(self) -> "Settings":
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ValueError("DRAGOMAN_TLS_CERT and DRAGOMAN_TLS_KEY go together")
-        if self.tls_client_ca and not self.tls_cert:
-            raise ValueError("DRAGOMAN_TLS_CLIENT_CA needs DRAGOMAN_TLS_CERT and DRAGOMAN_TLS_KEY")
+        if self.tls_client_ca and not (self.tls_cert or self.gateway.cert_header):
+            raise ValueError(
+                "DRAGOMAN_TLS_CLIENT_CA needs DRAGOMAN_TLS_CERT and DRAGOMAN_TLS_KEY, or behind a proxy "
+                "DRAGOMAN_GATEWAY__CERT_HEADER"
+            )
+        if self.gateway.cert_header and not (self.behind_tls_proxy and self.tls_client_ca):
+            raise ValueError(
+                "DRAGOMAN_GATEWAY__CERT_HEADER needs DRAGOMAN_BEHIND_TLS_PROXY=true and DRAGOMAN_TLS_CLIENT_CA"
+            )
+        if self.gateway.crl and not self.tls_client_ca:
+            raise ValueError("DRAGOMAN_GATEWAY__CRL needs DRAGOMAN_TLS_CLIENT_CA")
         if self.issuer and not self.jwks_url and not self.issuer.startswith(("http://", "https://")):
             raise ValueError("DRAGOMAN_ISSUER must be a URL, for its keys to be found, unless DRAGOMAN_JWKS_URL is set")
         if self.jwks_url and not self.issuer:

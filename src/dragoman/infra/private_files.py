@@ -12,6 +12,15 @@ def write_privately() -> None:
     os.umask(PRIVATE_UMASK)
 
 
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that is for our user alone from its first byte on; whole or not at all."""
+    beside = path.with_name(f"{path.name}.new")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    beside.replace(path)
+
+
 def make_private(directory: Path) -> None:
     """Take the rights of others from all our files below a directory; links, and what is not ours, stay as they are."""
     for place, folders, files in os.walk(directory):

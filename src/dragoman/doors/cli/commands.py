@@ -70,6 +70,8 @@ def create(programs: Programs) -> Root:
         "tenant": Entry(_IDENTITY, "Organisations whose data nobody else sees.", _noun("tenant")),
         "user": Entry(_IDENTITY, "The people of a tenant.", _noun("user")),
         "key": Entry(_IDENTITY, "API keys for programs.", _noun("key")),
+        "a2a-agent": Entry(_IDENTITY, "Agents of others at the agent gateway.", _noun("a2a_agent")),
+        "ca": Entry(_IDENTITY, "A private authority for the certificates of agents.", _authority),
         "grant": Entry(_IDENTITY, "Who may act for whom.", _noun("grant")),
         "knowledge": Entry(_KNOWN, "Decisions, policies, patterns and specs, and what they demand.", _knowledge),
         "memory": Entry(_KNOWN, "What agents and people want remembered.", _memory),
@@ -182,6 +184,12 @@ def _noun(noun: str) -> Callable[[Entry], click.Command]:
         return project_noun(noun, entry.summary)
 
     return load
+
+
+def _authority(entry: Entry) -> click.Command:
+    from dragoman.doors.cli.authorities import authority_commands  # noqa: PLC0415
+
+    return authority_commands(entry.summary)
 
 
 def _plugged(command: Command) -> Callable[[Entry], click.Command]:

@@ -25,7 +25,7 @@ _SHORTER = {"get": "show"}
 
 def project_noun(noun: str, help_text: str) -> click.RichGroup:
     """The group of a noun, with a command for each of its operations."""
-    group = click.RichGroup(name=noun, help=help_text, no_args_is_help=True)
+    group = click.RichGroup(name=noun.replace("_", "-"), help=help_text, no_args_is_help=True)
     for binding in bindings():
         if binding.operation.noun == noun:
             group.add_command(project_operation(binding))
@@ -144,7 +144,7 @@ class JsonText(click.ParamType[Any, Any]):
 
 
 def _example(name: str, binding: Binding) -> str:
-    words = [program(), binding.operation.noun, name]
+    words = [program(), binding.operation.noun.replace("_", "-"), name]
     for field, value in binding.operation.example.items():
         for one in cast("list[object]", value) if isinstance(value, list) else [value]:
             flag = field.replace("_", "-")

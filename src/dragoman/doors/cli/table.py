@@ -55,6 +55,19 @@ _COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("name", flexible=True, optional=True),
         Column("created_at", optional=True),
     ),
+    "a2a_agent": (
+        Column("id"),
+        Column("name", flexible=True),
+        Column("status"),
+        Column("scopes", flexible=True, optional=True),
+        Column("certificate_expires_at", "certificate until", optional=True),
+    ),
+    "certificate": (
+        Column("name", flexible=True),
+        Column("fingerprint", flexible=True),
+        Column("expires_at"),
+        Column("revoked_at", optional=True),
+    ),
     "key": (
         Column("id"),
         Column("name", flexible=True),

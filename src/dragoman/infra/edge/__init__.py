@@ -2,8 +2,9 @@
 
 from dragoman.infra.edge.address import base_url
 from dragoman.infra.edge.challenge import Resource
+from dragoman.infra.edge.client_certificate import ClientCertificates
 from dragoman.infra.edge.cors import Cors
-from dragoman.infra.edge.edge import AsgiApp, AsgiScope, Edge, EdgeRules, Receive, Send
+from dragoman.infra.edge.edge import AsgiApp, AsgiScope, Edge, EdgeRules, Entrance, Receive, Send
 from dragoman.infra.edge.events import ALIVE, Write, event, pump_events, run_until_stopping
 from dragoman.infra.edge.exchange import Answer, exchange, read_body
 from dragoman.infra.edge.problem import STATUS, problem
@@ -14,9 +15,11 @@ __all__ = [
     "Answer",
     "AsgiApp",
     "AsgiScope",
+    "ClientCertificates",
     "Cors",
     "Edge",
     "EdgeRules",
+    "Entrance",
     "Receive",
     "Resource",
     "Send",

@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 
-from dragoman.context import RequestContext, enter_request
+from dragoman.context import Caller, RequestContext, enter_request
 from dragoman.errors import (
     DragomanError,
     Internal,
@@ -46,12 +46,21 @@ _ONLY_TLS = (b"strict-transport-security", b"max-age=31536000")
 
 
 @dataclass(frozen=True, slots=True)
+class Entrance:
+    """A part of the addresses with credentials of its own kind, and no other."""
+
+    prefix: str
+    authenticate: Callable[[AsgiScope, Mapping[bytes, str]], Awaitable[Caller]]
+
+
+@dataclass(frozen=True, slots=True)
 class EdgeRules:
     """What the edge lets through.
 
     `open_paths` need no credentials but are limited by address; `probe_paths` are not limited either, because a load
     balancer that is told 429 takes the server out. `refuse` is how errors look, and `pages` is false where no browser
     ever reads the answer. `resources` are the paths whose clients find out by themselves how to get a token.
+    `entrance` is for callers with other credentials.
     """
 
     max_body_bytes: int
@@ -64,6 +73,7 @@ class EdgeRules:
     refuse: Refuse = problem
     pages: bool = True
     resources: Mapping[str, Resource] = field(default_factory=dict[str, Resource])
+    entrance: Entrance | None = None
 
 
 class Edge:
@@ -153,14 +163,12 @@ class Edge:
         await self._app(exchange.scope, exchange.receive, exchange.send)
 
     async def _identify(self, exchange: "_Exchange", path: str) -> None:
-        headers, request = exchange.headers, exchange.request
+        request = exchange.request
         if path in self._rules.open_paths or path.startswith(self._rules.open_prefixes):
             await self._admission.admit_stranger(request.ip)
             return
         try:
-            request.caller = await self._authenticator.authenticate(
-                headers.get(b"authorization"), headers.get(b"x-api-key")
-            )
+            request.caller = await self._find_caller(exchange, path)
         except Unauthenticated as error:
             await self._admission.admit_stranger(request.ip)
             self._security.rejected_credentials(error.reason)
@@ -168,6 +176,13 @@ class Edge:
         if request.caller.by_link is not None:
             # A link names a signer whom nobody here knows: who holds it is limited by address, as strangers are.
             await self._admission.admit_stranger(request.ip)
+
+    async def _find_caller(self, exchange: "_Exchange", path: str) -> Caller:
+        headers = exchange.headers
+        entrance = self._rules.entrance
+        if entrance is not None and path.startswith(entrance.prefix):
+            return await entrance.authenticate(exchange.scope, headers)
+        return await self._authenticator.authenticate(headers.get(b"authorization"), headers.get(b"x-api-key"))
 
     async def _answer_browser(self, exchange: "_Exchange", origin: str) -> bool:
         """Whether the request was a preflight, which is answered here."""

@@ -114,8 +114,9 @@ class HttpProtocol(HttpToolsProtocol):
             self._patience = self.loop.call_later(PATIENCE_S, self._give_up)
 
     def on_message_begin(self) -> None:
-        """A head begins."""
+        """A head begins. Who is connected is kept: behind a proxy, `client` is who the proxy says."""
         super().on_message_begin()
+        self.scope["extensions"] = {"peer": self.client}  # pyright: ignore[reportGeneralTypeIssues]
         self._in_head = True
 
     def on_headers_complete(self) -> None:

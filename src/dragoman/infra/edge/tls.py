@@ -33,7 +33,7 @@ def tls_context(client_ca: Path | None) -> Callable[[Config, Callable[[], ssl.SS
 class TlsProtocol(HttpProtocol):
     """Puts what TLS knows of the client into the ASGI scope, which uvicorn does not do by itself."""
 
-    _tls: dict[str, Any] | None = None
+    _tls: dict[object, object] | None = None
 
     def connection_made(self, transport: Any) -> None:
         """Read the certificate once a connection."""
@@ -51,4 +51,4 @@ class TlsProtocol(HttpProtocol):
         """Every request of the connection carries it."""
         super().on_message_begin()
         if self._tls is not None:
-            self.scope["extensions"] = {"tls": self._tls}  # pyright: ignore[reportGeneralTypeIssues]
+            self.scope["extensions"]["tls"] = self._tls  # pyright: ignore[reportTypedDictNotRequiredAccess]

@@ -17,7 +17,7 @@ from dragoman.infra.limits.verdict import Limit, Verdict
 from dragoman.infra.telemetry import Metrics, SecurityEvents
 
 _MOST_KEPT = 10_000
-_A2A = "a2a"
+_A2A, _GATEWAY = "a2a", "gateway"
 
 
 class Metered(Protocol):
@@ -45,6 +45,7 @@ class Quotas:
     poll_factor: int
     plan_factors: dict[str, float]
     a2a_tenant: int = 100
+    agent: int = 10
 
 
 class Admission:
@@ -113,7 +114,7 @@ class Admission:
         skill, rate_class = (asked.skill, asked.rate_class) if asked else ("", "work")
         request = current_request()
         door = request.door if request is not None else ""
-        who = (str(caller.tenant), caller.subject, caller.plan, skill, rate_class, door)
+        who = (str(caller.tenant), caller.subject, caller.plan, skill, rate_class, door, str(caller.per_min))
         if (kept := self._kept.get(who)) is not None:
             return kept
         quotas = self._quotas
@@ -121,8 +122,10 @@ class Admission:
         polls = rate_class == "poll"
         times, prefix = (quotas.poll_factor, "poll-") if polls else (1, "")
         tenant_quota = max(1, int(quotas.tenant * quotas.plan_factors.get(caller.plan, 1) * times))
+        # An agent at the gateway is one certificate.
+        principal = ("agent", caller.per_min or quotas.agent) if door == _GATEWAY else ("user", quotas.user)
         limits = [
-            Limit(f"{prefix}user", f"{prefix}user:{caller.subject}", quotas.user * times),
+            Limit(f"{prefix}{principal[0]}", f"{prefix}{principal[0]}:{caller.subject}", principal[1] * times),
             Limit(f"{prefix}tenant", f"{prefix}tenant", tenant_quota),
         ]
         if door == _A2A:

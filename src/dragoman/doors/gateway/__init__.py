@@ -1,0 +1,1 @@
+"""The agent gateway: agents of others query by client certificate and key."""
