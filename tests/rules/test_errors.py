@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 import dragoman
+import dragoman_costs
 from dragoman.errors import DragomanError, Kind
 from tests.rules.tree import text
 
@@ -21,10 +22,12 @@ def descendants(error: type[DragomanError]) -> Iterator[type[DragomanError]]:
 
 @pytest.fixture(scope="module")
 def errors() -> list[type[DragomanError]]:
-    """Every error of the package; those that tests define are none of its own."""
-    for module in pkgutil.walk_packages(dragoman.__path__, "dragoman."):
-        importlib.import_module(module.name)
-    found = {error for error in descendants(DragomanError) if error.__module__.partition(".")[0] == "dragoman"}
+    """Every error of our packages; those that tests define are none of them."""
+    for package in (dragoman, dragoman_costs):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+    ours = {"dragoman", "dragoman_costs"}
+    found = {error for error in descendants(DragomanError) if error.__module__.partition(".")[0] in ours}
     return sorted(found | {DragomanError}, key=lambda error: (error.__module__, error.__qualname__))
 
 

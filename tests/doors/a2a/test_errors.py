@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import dragoman
+import dragoman_costs
 from dragoman.doors.a2a.errors import BY_KIND, to_http_error, to_rpc_error, wire_of
 from dragoman.doors.a2a.wire import STATES
 from dragoman.errors import DragomanError, FieldError, InvalidInput, Kind
@@ -36,13 +37,14 @@ SPEC = {
 
 
 def _all() -> Iterator[type[DragomanError]]:
-    for module in pkgutil.walk_packages(dragoman.__path__, "dragoman."):
-        importlib.import_module(module.name)
+    for package in (dragoman, dragoman_costs):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
     waiting = [DragomanError]
     while waiting:
         error = waiting.pop()
         waiting += error.__subclasses__()
-        if error.__module__.startswith("dragoman."):
+        if error.__module__.startswith(("dragoman.", "dragoman_costs.")):
             yield error
 
 

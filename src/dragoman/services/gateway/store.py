@@ -58,10 +58,10 @@ class Secret:
 class CertificateTaken(Conflict):
     """Another agent of the tenant has this certificate."""
 
-    def __init__(self, fingerprint: bytes) -> None:
+    def __init__(self, fingerprint: str) -> None:
         super().__init__(
             "another agent is registered with this certificate: give each agent one of its own",
-            field="certificate", reason="CERTIFICATE_TAKEN", fingerprint=fingerprint.hex(),
+            field="certificate", reason="CERTIFICATE_TAKEN", fingerprint=fingerprint,
         )  # fmt: skip
 
 
@@ -86,7 +86,7 @@ class GatewayStore:
                 new.per_min, by,
             )  # fmt: skip
         except UniqueViolated:
-            raise CertificateTaken(certificate.fingerprint) from None
+            raise CertificateTaken(certificate.fingerprint.hex()) from None
         return dict(row) if row else {}
 
     async def find(self, scope: Scope, agent_id: UUID) -> Record | None:
@@ -131,7 +131,7 @@ class GatewayStore:
                 scope, ROTATE, scope.tenant, agent_id, old_until, secret.hash, secret.hint, *shown
             )
         except UniqueViolated:
-            raise CertificateTaken(shown[0] or b"") from None
+            raise CertificateTaken((shown[0] or b"").hex()) from None
         return dict(row) if row else None
 
     async def remove(self, scope: Scope, agent_id: UUID) -> bool:
