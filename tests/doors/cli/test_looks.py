@@ -137,6 +137,7 @@ def test_help_groups_commands_by_what_one_wants(terminal: Terminal) -> None:
         "What is known:",
         "What is worked on:",
         "What was done:",
+        "What plugins bring:",
         "Options:",
     ]
     assert "serve-child" not in helped.out

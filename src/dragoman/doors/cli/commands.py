@@ -197,7 +197,7 @@ def _plugged(command: Command) -> Callable[[Entry], click.Command]:
 
     def load(entry: Entry) -> click.Command:
         if not command.load:
-            return _noun(command.name)(entry)
+            return _noun(command.name.replace("-", "_"))(entry)
         module, _, function = command.load.partition(":")
         made: click.Command = getattr(importlib.import_module(module), function)(entry.summary)
         return made

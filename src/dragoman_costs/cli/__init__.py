@@ -1,0 +1,1 @@
+"""The commands of costs that are more than one operation each: charts, files, and what a person types first."""
