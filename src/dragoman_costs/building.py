@@ -1,9 +1,29 @@
 """Puts costs together."""
 
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from dragoman.infra.jobs import Job
 from dragoman.plugin import Platform, Vertical
+from dragoman_costs.accounts.building import build_accounts
+
+PARTS = (build_accounts,)
 
 
 def build_costs(platform: Platform) -> Vertical:
     """Bind the operations of costs, and return what else a server needs of it."""
-    del platform
-    return Vertical()
+    parts = [build(platform) for build in PARTS]
+
+    @asynccontextmanager
+    async def running() -> AsyncGenerator[Sequence[Job]]:
+        async with AsyncExitStack() as stack:
+            yield [job for part in parts for job in await stack.enter_async_context(part.running())]
+
+    return Vertical(
+        workers=[worker for part in parts for worker in part.workers],
+        resources=[check for part in parts for check in part.resources],
+        skills={name: factory for part in parts for name, factory in part.skills.items()},
+        rows=[group for part in parts for group in part.rows],
+        checks={name: check for part in parts for name, check in part.checks.items()},
+        running=running,
+    )

@@ -1,12 +1,26 @@
 """The record by which the core finds costs."""
 
-from dragoman.plugin import Command, Plugin
+from dragoman.plugin import Column, Command, Plugin
 
 PLUGIN = Plugin(
     name="costs",
     bindings="dragoman_costs.addresses:BINDINGS",
     settings="dragoman_costs.settings:CostSettings",
     migrations="dragoman_costs.migrations",
-    commands=(Command("costs", "What clouds cost, and why.", load="dragoman_costs.cli.group:load"),),
+    commands=(
+        Command("costs", "What clouds cost, and why.", load="dragoman_costs.cli.group:load"),
+        Command("cloud-account", "Cloud accounts whose costs are imported."),
+    ),
+    columns={
+        "cloud_account": (
+            Column("id"),
+            Column("provider"),
+            Column("identifier"),
+            Column("name", flexible=True),
+            Column("status"),
+            Column("credential_status", "credential"),
+            Column("last_sync_at", "last sync", optional=True),
+        ),
+    },
     build="dragoman_costs.building:build_costs",
 )

@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from dragoman.infra.config import Section
+from dragoman.infra.values import Directory
 
 
 class CostSettings(Section):
@@ -15,4 +16,15 @@ class CostSettings(Section):
         5_000_000,
         ge=1_000,
         description="The most rows that a cost query may read; one that would read more is refused.",
+    )
+    env_prefix: str = Field(
+        "CLOUD_",
+        pattern=r"^([A-Z][A-Z0-9_]*_)?$",
+        description="Tenants may name environment variables that begin with this, their slug and two underscores "
+        "(`CLOUD_ACME__AWS`) as credentials of cloud accounts; empty: none.",
+    )
+    credentials_dir: Directory | None = Field(
+        None,
+        description="Tenants may name files below `<this>/<their slug>/` as credentials of cloud accounts; "
+        "unset: none.",
     )

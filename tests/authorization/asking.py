@@ -29,6 +29,7 @@ ARGUMENTS: Final[Mapping[str, Json]] = {
     "key.create": {"name": "{fresh}", "role": "agent"},
     "a2a_agent.register": {"name": "{fresh}", "certificate": "{certificate}"},
     "a2a_agent.update": {"per_min": 60},
+    "cloud_account.create": {"provider": "kubernetes", "identifier": "c{fresh}", "name": "Cluster"},
     "worker.register": {
         "name": "w{fresh}",
         "kind": "a2a",

@@ -15,7 +15,7 @@ from tests.harness import Server
 
 Json = dict[str, Any]
 # A permission that no operation has: a key with this scope alone may do nothing at all.
-ELSEWHERE: Final = "read:costs"
+ELSEWHERE: Final = "read:resources"
 # Nobody's account.
 OUTSIDER: Final = "jane@example.org"
 PDF: Final = base64.b64encode(typst.compile(b"= NDA")).decode()

@@ -41,6 +41,7 @@ class Resources:
             "key": self._key,
             "a2a_agent": self._a2a_agent,
             "tenant": self._tenant,
+            "cloud_account": self._cloud_account,
             "conversation": self._conversation,
             "push": self._push,
         }
@@ -162,6 +163,10 @@ class Resources:
     async def _a2a_agent(self, owner: Actor) -> str:
         given = {"name": uuid4().hex, "certificate": client_certificate()}
         return (await self._do(owner, "POST", "/api/a2a-agents", given))["id"]
+
+    async def _cloud_account(self, owner: Actor) -> str:
+        given = {"provider": "kubernetes", "identifier": f"c{uuid4().hex}", "name": "Cluster"}
+        return (await self._do(owner, "POST", "/api/cloud-accounts", given))["id"]
 
     async def _key(self, owner: Actor) -> str:
         return (await self._people.key(owner.maker, role="viewer"))["id"]
