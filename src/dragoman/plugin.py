@@ -18,6 +18,7 @@ from dragoman.infra.extensions import ExtensionError, installed_extensions, load
 
 if TYPE_CHECKING:  # a command line reads the record alone
     from collections.abc import AsyncGenerator
+    from uuid import UUID
 
     from dragoman import kit
     from dragoman.context import Caller
@@ -73,6 +74,23 @@ class GateRun(Protocol):
         ...
 
 
+class Publish(Protocol):
+    """Tells those who subscribed to an event of it; docs/webhooks.md."""
+
+    async def __call__(
+        self, tenant: "UUID", event_type: str, *, subject: str | None = None, data: Mapping[str, Any]
+    ) -> None:
+        """Publish an event in the transaction that is open in `db` or `core_db`, or in one of its own.
+
+        `event_type` is one that the plugin's record declares. `subject` is the id of what it is about; `data` holds
+        identifiers, states and figures, and no contents. Subscribers are told when the transaction is committed.
+
+        Raises:
+            ValueError: no plugin declares this type.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
     """What the core gives a plugin. `db` sees the rows of one tenant at a time; `core_db` works across tenants."""
@@ -85,6 +103,7 @@ class Platform:
     vault: "Vault"
     outgoing: "Clients"
     run: GateRun
+    publish: Publish
     performs: bool
 
     def section(self, kind: "type[SectionT]") -> "SectionT":
@@ -132,6 +151,7 @@ class Plugin:
     query: str = ""
     commands: Sequence[Command] = ()
     columns: Mapping[str, Sequence[Column]] = field(default_factory=dict[str, Sequence[Column]])
+    events: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def load_bindings(self) -> "Sequence[Binding]":
         """Return the operations with their addresses."""

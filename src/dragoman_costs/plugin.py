@@ -22,5 +22,10 @@ PLUGIN = Plugin(
             Column("last_sync_at", "last sync", optional=True),
         ),
     },
+    events={
+        "cost.anomaly": "A series of costs has left the range that its past explains.",
+        "budget.exceeded": "A budget is used up, or its forecast says that it will be.",
+        "import.finished": "An import of billing data has ended.",
+    },
     build="dragoman_costs.building:build_costs",
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 from dragoman.app.offers import SkillFactories
 from dragoman.context import Caller
@@ -9,12 +10,14 @@ from dragoman.errors import NotFound
 from dragoman.gate import Gate
 from dragoman.infra.auth.vault import Vault
 from dragoman.infra.config import Settings
-from dragoman.infra.db import Database
+from dragoman.infra.db import Database, Scope
+from dragoman.infra.ids import new_id
 from dragoman.infra.outbound import Clients
 from dragoman.operations import Handlers
 from dragoman.plugin import Platform, Vertical, installed_plugins
 from dragoman.services.audit.rows import RowGroup
 from dragoman.services.audit.trail import AuditTrail
+from dragoman.services.subscriptions.store_outbox import Outbox
 from dragoman.services.tasks.actions.ports import ResourceCheck
 from dragoman.services.tasks.actions.resources import CheckedResources
 from dragoman.services.workers.protocol import Worker
@@ -34,7 +37,8 @@ class Plugged:
     ) -> None:
         self._handlers = handlers
         self._gate: Gate | None = None
-        db, core_db = dbs
+        self._dbs = db, core_db = dbs
+        self._event_types = {name for plugin in installed_plugins() for name in plugin.events}
         platform = Platform(
             settings=settings,
             handlers=handlers,
@@ -44,6 +48,7 @@ class Plugged:
             vault=vault,
             outgoing=outgoing,
             run=self._run,
+            publish=self._publish,
             performs=settings.tasks.take_over,
         )
         self.verticals: Sequence[Vertical] = [plugin.load_build()(platform) for plugin in installed_plugins()]
@@ -76,3 +81,15 @@ class Plugged:
         if found is None:
             raise NotFound("operation", operation)
         return await self._gate.run(found, caller, dict(request), idempotency_key=idempotency_key)
+
+    async def _publish(
+        self, tenant: UUID, event_type: str, *, subject: str | None = None, data: Mapping[str, Any]
+    ) -> None:
+        if event_type not in self._event_types:
+            raise ValueError(f"no plugin declares events of the type {event_type!r}: add it to `events` of its record")
+        for db in self._dbs:
+            if (scope := db.open_scope) is not None:
+                await Outbox(db, new_id=new_id).publish(scope, tenant, event_type, subject=subject, data=data)
+                return
+        db, _ = self._dbs
+        await Outbox(db, new_id=new_id).publish(Scope(tenant), tenant, event_type, subject=subject, data=data)

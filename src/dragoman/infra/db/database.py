@@ -152,6 +152,12 @@ class Database:
         """Whether a unit of this database is open here: what is done now is part of its transaction."""
         return (unit := _UNIT.get()) is not None and unit.database is self and unit.open
 
+    @property
+    def open_scope(self) -> Scope | None:
+        """The scope of the unit of this database that is open here, if one is."""
+        unit = _UNIT.get()
+        return unit.scope if unit is not None and unit.database is self and unit.open else None
+
     def scope_for(self, tenant: UUID) -> Scope:
         """The scope in which a tenant's rows are read here: that of the open unit, where it is this tenant's."""
         unit = _UNIT.get()

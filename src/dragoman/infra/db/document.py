@@ -1,12 +1,12 @@
 """Many rows as one parameter: the driver would look at every value of an array for each column."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
 
 
-def document(rows: Sequence[Any], *, other: Callable[[Any], Any] = str) -> str:
+def document(rows: Sequence[Any] | Mapping[str, Any], *, other: Callable[[Any], Any] = str) -> str:
     """Return the rows as JSON, for `json_to_recordset($1::text::json)`: mappings or dataclasses, ids and times as is.
 
     `other` returns what JSON has for a value of a type that it does not know.

@@ -13,6 +13,7 @@ from uuid import UUID
 from dragoman.infra.db import Database, Scope, document
 from dragoman.services.audit.store import ADD_ALL
 from dragoman.services.audit.trail import AuditTrail
+from dragoman.services.subscriptions.store_outbox import tell_of_actions
 from dragoman.services.tasks.engine.steps import ActionBirth, Birth, Step, Written
 from dragoman.services.tasks.engine.store_keys import claim_keys
 from dragoman.services.tasks.events import RefusedEvent, encode
@@ -72,6 +73,21 @@ WITH born AS MATERIALIZED (
     {ADD_ALL.replace("$1", "$6")}
 )
 SELECT task_id, blocked FROM queued"""
+# What subscribers are told of: that a task has ended, or waits for a person.
+_RESTING: LiteralString = "('input_required', 'succeeded', 'failed', 'rejected', 'cancelled', 'dead_letter')"
+_TELL_OF_BIRTHS: LiteralString = tell_of_actions(
+    f"""SELECT tenant, id, jsonb_array_length(events) AS seq, state, status_at AS at, waits_for AS approvals,
+               canonical, run, action, matter, correlation_id, dry_run
+        FROM born WHERE state IN {_RESTING}""",
+    action="SELECT m.canonical, m.run, m.action, m.matter, m.correlation_id, m.dry_run WHERE s.id IS NOT NULL",
+)
+_TELL_OF_STEPS: LiteralString = tell_of_actions(
+    f"""SELECT tenant, id, seq, reached AS state, status_at AS at, waits_for AS approvals
+        FROM moved WHERE lane = 'action' AND reached IN {_RESTING}""",
+    action="""SELECT d.canonical_id AS canonical, d.run, d.action, d.matter, d.correlation_id, d.dry_run
+              FROM delegations d
+              WHERE d.tenant_id = ANY (ARRAY[s.tenant_id]) AND d.task_id = ANY (ARRAY[m.id])""",
+)
 # A key that is taken drops its row, and with it everything that would have come of it.
 ADD_ACTIONS: LiteralString = f"""
 WITH given AS (
@@ -89,6 +105,7 @@ WITH given AS (
     SELECT g.* FROM given g JOIN accepted a ON a.task_id = g.id
 ), {_MADE}, recorded AS (
     {ADD_ALL.replace("$1", "$3")} JOIN born USING (place)
+), told AS ({_TELL_OF_BIRTHS}
 )
 SELECT task_id FROM accepted"""
 
@@ -136,7 +153,8 @@ WITH given AS (
       AND NOT (g.head_only AND ({_BEHIND}))
       AND CASE WHEN g.owner IS NULL THEN g.attempt IS NULL OR t.attempt = g.attempt
                ELSE h.worker = g.owner AND h.attempt = g.attempt END
-    RETURNING g.place, g.tenant, t.id, t.seq, t.attempt, t.state, t.owner AS belongs_to, t.context_id,
+    RETURNING g.place, g.tenant, t.id, t.seq, t.attempt, t.state, g.state AS reached, t.status_at,
+              t.owner AS belongs_to, t.context_id,
               g.lane, g.events, g.history, g.queue,
               g.worker, g.delay_s, g.until, g.fifo_key, g.caller, g.governance, g.waits_for, g.answer, g.more_attempts
 ), gone AS (
@@ -193,6 +211,7 @@ bound AS (
            OR d.waits_for IS NOT NULL)
 ), recorded AS (
     {ADD_ALL.replace("$1", "$5")} JOIN moved m USING (place)
+), told AS ({_TELL_OF_STEPS}
 )"""
 _TOLD: LiteralString = """
 SELECT m.place, m.seq, coalesce(p.blocked, false) AS blocked, coalesce(p.attempt, m.attempt) AS attempt,

@@ -1,0 +1,1 @@
+"""Webhooks out: other systems subscribe to what happens here."""
