@@ -12,6 +12,8 @@ from dragoman.services.audit.rows import RowGroup, Rows, RowTable, stated
 from dragoman.services.audit.statements import Statements
 from dragoman.services.audit.store import Line
 from dragoman.services.audit.trail import AuditTrail, Entry
+from dragoman.services.subscriptions.event_types import APPROVAL_DECIDED, APPROVAL_REQUESTED
+from dragoman.services.subscriptions.store_outbox import tell
 
 _AFTER_ALL = UUID(int=2**128 - 1)
 
@@ -89,6 +91,15 @@ SPOIL: LiteralString = """
 UPDATE approvals SET state = 'stale', closed_because = $3, closed_at = now()
 WHERE tenant_id = $1 AND id = $2 AND state IN ('pending', 'approved')"""
 
+# Subscribers are told of identifiers and states; what is to be done, and why, is read with credentials of one's own.
+TELL: LiteralString = tell("""
+SELECT a.tenant_id AS tenant, 'msg_' || replace(a.id::text, '-', '') || '_' || a.state AS message_id, $3::text AS type,
+       a.id::text AS subject, now() AS at, jsonb_build_object(
+           'approval_id', a.id, 'state', a.state, 'action', a.action, 'resource', a.resource, 'matter_id', a.matter_id,
+           'requested_by', a.requested_by, 'digest', a.digest, 'quorum', a.quorum, 'roles', a.roles,
+           'people_only', a.people_only, 'expires_at', a.expires_at) AS data
+FROM unnest($1::uuid[], $2::uuid[]) AS g (tenant, id) JOIN approvals a ON a.tenant_id = g.tenant AND a.id = g.id""")
+
 # What an approval and its decisions promise; the audit trail is held against it.
 PROMISED = RowGroup(
     ids="SELECT id FROM approvals WHERE tenant_id = $1 AND id > $2 ORDER BY id LIMIT $3",
@@ -124,6 +135,7 @@ class ApprovalStore:
                 new.policies, new.quorum, new.roles, new.people_only, new.requested_by, new.parties, new.reason,
                 new.valid_for, new.facts, new.actor, new.on_behalf_of, new.grants,
             )  # fmt: skip
+            await self._tell(scope, APPROVAL_REQUESTED, new.id)
             await self._statements.add(scope, "approval.add", new.id)
 
     async def find(self, scope: Scope, approval_id: UUID, *, lock: bool = False) -> Record | None:
@@ -159,12 +171,14 @@ class ApprovalStore:
             )  # fmt: skip
             if state is not None:
                 await self._db.execute(scope, CLOSE, scope.tenant, approval_id, state, None)
+                await self._tell(scope, APPROVAL_DECIDED, approval_id)
             await self._statements.add(scope, "approval.add_decision", approval_id)
 
     async def withdraw(self, scope: Scope, approval_id: UUID, because: str | None) -> None:
         """Take it back. To be called with it locked."""
         async with self._db.unit(scope):
             await self._db.execute(scope, CLOSE, scope.tenant, approval_id, "withdrawn", because)
+            await self._tell(scope, APPROVAL_DECIDED, approval_id)
             await self._statements.add(scope, "approval.close", approval_id)
 
     async def approved_version(self, scope: Scope, resource: Record, before: UUID) -> str | None:
@@ -179,6 +193,9 @@ class ApprovalStore:
             for approval_id in approval_ids if consumed else ():
                 await self._statements.add(scope, "approval.consume", approval_id)
         return consumed
+
+    async def _tell(self, scope: Scope, event_type: str, approval_id: UUID) -> None:
+        await self._db.execute(scope, TELL, [scope.tenant], [approval_id], event_type)
 
 
 class SweepStore:
@@ -201,9 +218,11 @@ class SweepStore:
                 self._line("approval.expire", row["tenant_id"], row, "its time is over", state="expired")
                 for row in rows
             ]
-            if lines:
+            ended = [(row["tenant_id"], row["id"]) for row in rows]
+            if ended:
+                await self._tell(ended)
                 await self._trail.add_all(self._scope, lines)
-        return [(row["tenant_id"], row["id"]) for row in rows]
+        return ended
 
     async def forgotten(self) -> list[tuple[UUID, UUID]]:
         """A batch of those that are decided and still waited for: tenant and id of each."""
@@ -227,9 +246,14 @@ class SweepStore:
         async with self._db.unit(self._scope):
             if not await self._db.execute(self._scope, SPOIL, tenant, row["id"], because):
                 return False
+            await self._tell([(tenant, row["id"])])
             line = self._line("approval.spoil", tenant, row, because, state="stale", closed_because=because)
             await self._trail.add_all(self._scope, [line])
         return True
+
+    async def _tell(self, ended: Sequence[tuple[UUID, UUID]]) -> None:
+        tenants, approval_ids = [tenant for tenant, _ in ended], [approval_id for _, approval_id in ended]
+        await self._db.execute(self._scope, TELL, tenants, approval_ids, APPROVAL_DECIDED)
 
     def _line(self, name: str, tenant: UUID, row: Record, reason: str, **columns: str) -> Line:
         details = {key: row[key] for key in ("action", "matter_id", "requested_by", "was")}

@@ -17,8 +17,3 @@ CORE_TYPES: Final[Mapping[str, str]] = {
     SUBSCRIPTION_TEST: "Sent by `subscription.test`.",
     SUBSCRIPTION_DISABLED: "Another subscription of the tenant was disabled.",
 }
-
-
-def patterns_for(event_type: str) -> list[str]:
-    """Return the patterns that cover an event of this type."""
-    return [event_type, f"{event_type.partition('.')[0]}.*", "*"]

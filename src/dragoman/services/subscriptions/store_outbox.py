@@ -8,13 +8,17 @@ from typing import Any, LiteralString
 from uuid import UUID
 
 from dragoman.infra.db import Database, Scope, document
-from dragoman.services.subscriptions.event_types import patterns_for
 
 _ADD: LiteralString = """
 INSERT INTO subscription_deliveries (tenant_id, id, subscription_id, message_id, type, subject, data, occurred_at)"""
-PUBLISH: LiteralString = f"""{_ADD}
-SELECT s.tenant_id, new_delivery_id(), s.id, $2, $3, $4, $5::text::jsonb, now() FROM subscriptions s
-WHERE s.tenant_id = $1 AND s.state = 'active' AND s.events && $6::text[]"""
+
+
+def tell(happened: LiteralString) -> LiteralString:
+    """Return a statement that tells of what `happened` reads: tenant, message_id, type, subject, data and at."""
+    return f"""{_ADD}
+SELECT e.tenant, new_delivery_id(), s.id, e.message_id, e.type, e.subject, e.data, e.at
+FROM ({happened}) e JOIN subscriptions s ON s.tenant_id = e.tenant AND s.state = 'active'
+  AND s.events && ARRAY[e.type, split_part(e.type, '.', 1) || '.*', '*']"""
 
 
 def tell_of_actions(moved: LiteralString, *, action: LiteralString) -> LiteralString:
@@ -38,6 +42,11 @@ FROM ({moved}) m CROSS JOIN LATERAL (
 ) s CROSS JOIN LATERAL ({action} OFFSET 0) a"""
 
 
+PUBLISH: LiteralString = tell("""
+SELECT $1::uuid AS tenant, $2::text AS message_id, $3::text AS type, $4::text AS subject, $5::text::jsonb AS data,
+       now() AS at""")
+
+
 class Outbox:
     """Publishes events; those of tasks are published by the engine's own statements."""
 
@@ -50,6 +59,4 @@ class Outbox:
     ) -> None:
         """Tell the subscribers of a tenant of an event, in the unit of work that is open in this scope."""
         message_id = f"msg_{self._new_id().hex}"
-        await self._db.execute(
-            scope, PUBLISH, tenant, message_id, event_type, subject, document(data), patterns_for(event_type)
-        )
+        await self._db.execute(scope, PUBLISH, tenant, message_id, event_type, subject, document(data))
