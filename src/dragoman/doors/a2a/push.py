@@ -11,7 +11,7 @@ from dragoman.doors.a2a.negotiation import OLDER, VERSION
 from dragoman.doors.a2a.reading import Reader
 from dragoman.doors.a2a.wire import event_json, task_json
 from dragoman.doors.a2a.wire_03 import task_03
-from dragoman.services.push.envelope import signing_key
+from dragoman.infra.outbound.signing import signing_key
 from dragoman.services.push.models import NewPushConfig, PushConfig
 from dragoman.services.push.ports import Shape
 from dragoman.services.tasks.models import Json, LoggedEvent, Task

@@ -6,23 +6,24 @@ been told, and moves the cursor after each answer. A process that dies leaves it
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Final
 from uuid import UUID
 
-import httpx
 import orjson
 import structlog
 
-from dragoman.backoff import jittered, read_retry_after
+from dragoman.backoff import jittered
 from dragoman.context import Caller
-from dragoman.errors import DragomanError, Unauthenticated, UpstreamUnavailable
+from dragoman.errors import DragomanError, Unauthenticated
 from dragoman.infra.auth.vault import Vault
 from dragoman.infra.jobs import Job
-from dragoman.infra.outbound import OutboundRefused, TenantClients
+from dragoman.infra.outbound import TenantClients
+from dragoman.infra.outbound.posting import NotTaken, post
+from dragoman.infra.outbound.slots import Slots
 from dragoman.infra.telemetry import PushMetrics
 from dragoman.services.push.envelope import Envelope, webhook_id
 from dragoman.services.push.models import Delivery
@@ -32,8 +33,6 @@ from dragoman.services.tasks.identity import read_caller
 from dragoman.services.tasks.models import LoggedEvent, Task
 
 _LOG = structlog.get_logger(__name__)
-_AT_ONCE: Final = 64
-_AT_ONCE_OF_TENANT: Final = 16
 _BATCH: Final = 50
 _SWEEP_S: Final = 1.0
 _CLEAN_S: Final = 3600.0
@@ -87,8 +86,7 @@ class Deliverer:
         self._patience = patience
         self._nudged: set[UUID] = set()
         self._wake = asyncio.Event()
-        self._running: set[asyncio.Task[None]] = set()
-        self._of_tenant: Counter[UUID] = Counter()
+        self._slots = Slots()
 
     def nudge(self, task_id: UUID) -> None:
         """Something happened to a task that somebody wants to hear of."""
@@ -104,9 +102,7 @@ class Deliverer:
 
     async def stop(self) -> None:
         """Stop, and give back what is unfinished."""
-        for delivery in self._running:
-            delivery.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
+        await self._slots.stop()
         await self._clients.aclose()
         await self._store.release()
 
@@ -118,29 +114,16 @@ class Deliverer:
             except BaseException:
                 self._nudged |= nudged
                 raise
-        while (room := _AT_ONCE - len(self._running)) > 0:
-            busy = [tenant for tenant, count in self._of_tenant.items() if count >= _AT_ONCE_OF_TENANT]
-            limit = min(room, _AT_ONCE_OF_TENANT)
-            deliveries, looked_at = await self._store.claim(limit, busy)
+        while (limit := self._slots.room) > 0:
+            deliveries, looked_at = await self._store.claim(limit, self._slots.busy())
             for delivery in deliveries:
                 self._start(delivery)
             if looked_at < limit:
                 return
 
     def _start(self, delivery: Delivery) -> None:
-        self._of_tenant[delivery.tenant_id] += 1
-        task = asyncio.create_task(self._deliver(delivery))
-        self._running.add(task)
-
-        def ended(done: asyncio.Task[None]) -> None:
-            self._running.discard(done)
-            self._of_tenant[delivery.tenant_id] -= 1
-            if not self._of_tenant[delivery.tenant_id]:
-                del self._of_tenant[delivery.tenant_id]
-            # What happened in the very moment in which it was given back was nobody's to tell.
-            self.nudge(delivery.task_id)
-
-        task.add_done_callback(ended)
+        # What happened in the very moment in which it was given back was nobody's to tell.
+        self._slots.start(delivery.tenant_id, self._deliver(delivery), partial(self.nudge, delivery.task_id))
 
     async def _deliver(self, delivery: Delivery) -> None:
         try:
@@ -198,22 +181,12 @@ class Deliverer:
         """
         headers = envelope.headers(webhook_id=webhook_id(delivery.task_id, seq), at_s=int(time.time()), body=body)
         try:
-            # The answer's body is nobody's business here, and is not read.
-            client = self._clients.of(delivery.tenant_id)
-            async with client.stream("POST", delivery.url, content=body, headers=headers) as response:
-                status, retry_after = response.status_code, response.headers.get("retry-after")
-        except OutboundRefused as error:
-            raise _Failed(error.message, final=True) from error
-        except UpstreamUnavailable as error:
-            # Nothing was sent: it is no attempt.
-            raise _Failed("the receiver has failed too often", wait_s=error.retry_after_s, counts=False) from error
-        except httpx.HTTPError as error:
-            raise _Failed(type(error).__name__) from error
-        if 200 <= status < 300:
-            self._metrics.delivered()
-            return
-        later = status >= 500 or status in _LATER
-        raise _Failed(f"HTTP {status}", final=not later, wait_s=read_retry_after(retry_after))
+            await post(self._clients.of(delivery.tenant_id), delivery.url, body=body, headers=headers)
+        except NotTaken as refusal:
+            status = refusal.status
+            final = refusal.forbidden or (status is not None and status < 500 and status not in _LATER)
+            raise _Failed(refusal.reason, final=final, wait_s=refusal.wait_s, counts=refusal.counts) from refusal
+        self._metrics.delivered()
 
     async def _failed(self, delivery: Delivery, failure: _Failed, *, attempts: int) -> None:
         known = {
