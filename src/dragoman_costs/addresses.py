@@ -2,5 +2,9 @@
 
 from dragoman.operations import Binding
 from dragoman_costs.accounts import operations as accounts
+from dragoman_costs.query import operations as query
 
-BINDINGS: tuple[Binding, ...] = (*accounts.BINDINGS,)
+BINDINGS: tuple[Binding, ...] = (
+    *accounts.BINDINGS,
+    *query.BINDINGS,
+)

@@ -6,8 +6,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dragoman.infra.jobs import Job
 from dragoman.plugin import Platform, Vertical
 from dragoman_costs.accounts.building import build_accounts
+from dragoman_costs.query.building import build_query
 
-PARTS = (build_accounts,)
+PARTS = (
+    build_accounts,
+    build_query,
+)
 
 
 def build_costs(platform: Platform) -> Vertical:

@@ -27,5 +27,6 @@ PLUGIN = Plugin(
         "budget.exceeded": "A budget is used up, or its forecast says that it will be.",
         "import.finished": "An import of billing data has ended.",
     },
+    query="costs.query",
     build="dragoman_costs.building:build_costs",
 )

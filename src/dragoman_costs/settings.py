@@ -28,3 +28,6 @@ class CostSettings(Section):
         description="Tenants may name files below `<this>/<their slug>/` as credentials of cloud accounts; "
         "unset: none.",
     )
+    query_timeout_s: float = Field(
+        15.0, gt=0.0, le=25.0, description="The longest that a statement of a cost query may take."
+    )

@@ -28,6 +28,13 @@ ROLL_UP: Final[tuple[LiteralString, ...]] = (
         coalesce(sum(effective) FILTER (WHERE tags = '{{}}'), 0), count(*)
     FROM cost_rows WHERE tenant_id = $1 AND slice_id = $2
     GROUP BY tenant_id, slice_id, day, provider, service, charge_category, currency""",
+    """
+    INSERT INTO cost_totals_daily (tenant_id, slice_id, day, account_id, provider, currency,
+        billed, effective, list, contracted, untagged, row_count)
+    SELECT tenant_id, slice_id, day, $3, provider, currency, sum(billed), sum(effective), sum(list), sum(contracted),
+        sum(untagged), sum(row_count)
+    FROM cost_services_daily WHERE tenant_id = $1 AND slice_id = $2
+    GROUP BY tenant_id, slice_id, day, provider, currency""",
     f"""
     INSERT INTO cost_daily (tenant_id, slice_id, day, account_id, provider, service, service_category, region,
         sub_account, sub_account_name, charge_category, pricing_category, currency,
