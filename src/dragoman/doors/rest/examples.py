@@ -127,7 +127,7 @@ class Examples:
         if isinstance(inner, dict) and "$ref" in inner and isinstance(hint, dict):
             # An answer shows all of each, where a question may leave out what is usual.
             return {key: self.of(cast("Json", inner)) | value for key, value in cast("Json", hint).items()}
-        if "format" not in schema and hint is not None and isinstance(hint, _TYPES[kind]):
+        if "format" not in schema and hint is not None and isinstance(hint, _TYPES[kind]) and self._fits(schema, hint):
             return hint
         if "default" in schema:
             return schema["default"]
@@ -140,3 +140,9 @@ class Examples:
             "boolean": True,
         }
         return made.get(kind, {})
+
+    def _fits(self, schema: Json, hint: Any) -> bool:
+        """Check that a list of names, as a question gives it, does not stand for a list of objects of an answer."""
+        reference: str = schema.get("items", {}).get("$ref", "")
+        of_objects = "properties" in self._schemas.get(reference.rpartition("/")[2], {})
+        return not of_objects or all(isinstance(item, dict) for item in hint)
