@@ -79,6 +79,7 @@ from dragoman.services.audit.store import AuditStore
 from dragoman.services.contracts.store import PROMISED as DOCUMENT_ROWS
 from dragoman.services.grants.service import GrantService
 from dragoman.services.grants.store import PROMISED as GRANT_ROWS
+from dragoman.services.knowledge.store_git import PROMISED as KNOWLEDGE_ROWS
 from dragoman.services.push.store import PROMISED as PUSH_ROWS
 from dragoman.services.signatures.store import PROMISED as SIGNATURE_ROWS
 from dragoman.services.tasks.engine.store_rows import PROMISED as TASK_ROWS
@@ -245,7 +246,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     memory = build_memory(settings, handlers, db, core_db, outgoing)
     plugged = Plugged(settings, handlers, dbs, trail, vault, outgoing)
     _bind_audit(settings, handlers, db, keyring, plugged.rows)
-    knowledge = build_knowledge(settings, handlers, db, core_db, memory.embedder, authority, vault, outgoing)
+    knowledge = build_knowledge(settings, handlers, dbs, trail, memory.embedder, authority, vault, outgoing)
     grants = _bind_tenancy(handlers, base, keyring, deleted=knowledge.leftovers.wake)
     governance = bind_governance(handlers, db, knowledge.repositories, knowledge.curator)
     approvals = build_approvals(handlers, dbs, trails, governance, knowledge.authors, grants, authority)
@@ -434,7 +435,7 @@ def _bind_tenancy(
 def _bind_audit(
     settings: Settings, handlers: Handlers, db: Database, keyring: Keyring, plugged: Sequence[RowGroup]
 ) -> None:
-    own = (TASK_ROWS, APPROVAL_ROWS, DOCUMENT_ROWS, SIGNATURE_ROWS, GRANT_ROWS, PUSH_ROWS)
+    own = (TASK_ROWS, APPROVAL_ROWS, DOCUMENT_ROWS, SIGNATURE_ROWS, GRANT_ROWS, PUSH_ROWS, KNOWLEDGE_ROWS)
     threads = Threads("audit", 4, share=1)
     audit = AuditService(
         AuditStore(db),

@@ -13,6 +13,8 @@ from dragoman.infra.ids import new_id
 from dragoman.infra.jobs import Job
 from dragoman.infra.outbound import Clients, Upstream
 from dragoman.operations import Handlers
+from dragoman.services.audit.statements import Statements
+from dragoman.services.audit.trail import AuditTrail
 from dragoman.services.knowledge import operations
 from dragoman.services.knowledge.authorship import Authorship
 from dragoman.services.knowledge.connections import RemoteConnections
@@ -23,7 +25,7 @@ from dragoman.services.knowledge.repositories import Repositories
 from dragoman.services.knowledge.search import KnowledgeSearch
 from dragoman.services.knowledge.service import KnowledgeService
 from dragoman.services.knowledge.store import KnowledgeStore
-from dragoman.services.knowledge.store_git import GitStore
+from dragoman.services.knowledge.store_git import PROMISED, GitStore
 from dragoman.services.knowledge.store_meaning import VectorStore
 from dragoman.services.knowledge.store_remotes import RemoteStore
 from dragoman.services.knowledge.sync import RemoteRules, Syncer
@@ -54,15 +56,16 @@ class KnowledgeCore:
 def build_knowledge(
     settings: Settings,
     handlers: Handlers,
-    db: Database,
-    core_db: Database,
+    dbs: tuple[Database, Database],
+    trail: AuditTrail,
     embedder: tuple[Embedder | None, str],
     authority: Authority,
     vault: Vault,
     outgoing: Clients,
 ) -> KnowledgeCore:
     """Bind the operations of knowledge; without an embedder comes the reason."""
-    repositories = Repositories(settings.knowledge_dir, GitStore(db), db)
+    db, core_db = dbs
+    repositories = Repositories(settings.knowledge_dir, GitStore(db, Statements(db, trail, PROMISED)), db)
     store = KnowledgeStore(db)
     index = KnowledgeIndex(store, db, repositories)
     meanings = Meanings(VectorStore(core_db), *embedder)

@@ -15,6 +15,7 @@ from dragoman.services.approvals.store import PROMISED as APPROVAL_ROWS
 from dragoman.services.audit.export_file import check_export
 from dragoman.services.contracts.store import PROMISED as DOCUMENT_ROWS
 from dragoman.services.grants.store import PROMISED as GRANT_ROWS
+from dragoman.services.knowledge.store_git import PROMISED as KNOWLEDGE_ROWS
 from dragoman.services.push.store import PROMISED as PUSH_ROWS
 from dragoman.services.signatures.store import PROMISED as SIGNATURE_ROWS
 from dragoman.services.tasks.engine.store_rows import PROMISED as TASK_ROWS
@@ -22,6 +23,7 @@ from tests.doors.rest.calling import data
 from tests.harness import Server, wait_for
 from tests.rules.tree import ROOT
 from tests.services.audit.ledger import Ledger
+from tests.services.knowledge.test_servers import NO_PICKLE, enact
 from tests.services.tasks.envelopes import ended, envelope, submit
 from tests.tenants import done
 
@@ -44,7 +46,7 @@ class Contract:
     def ids(self) -> Json:
         return {
             "document": self.document, "signature": self.signature, "approval": self.approval, "task": self.task,
-            "grant": self.grant, "link": self.link,
+            "grant": self.grant, "link": self.link, "tenant": str(self.ledger.tenant),
         }  # fmt: skip
 
 
@@ -72,6 +74,8 @@ def contract(server: Server) -> Contract:
         second = envelope("signature.prepare", {"signers": signers}, resource=other)
         assert ended(boss, submit(boss, second)["task_id"])["state"] == "succeeded"
         grant = data(olga.post("/api/grants", json={"agent": "bot"}), 201)
+        enact(boss, {**NO_PICKLE, "id": "first"})
+        enact(boss, NO_PICKLE)
     # What an export says of a row is worth something only once its records are sealed.
     wait_for(lambda: ledger.verify()["unsealed"] == 0, "the seals")
     return Contract(
@@ -120,6 +124,7 @@ ROWS = {
     "effects": ("(canonical_id, step) = (SELECT canonical_id, step FROM effects WHERE canonical_id = '{task}' LIMIT 1)",
                 "{task}/"),
     "grants": ("id = '{grant}'", "{grant}"),
+    "knowledge_refs": ("name = 'main'", "{tenant}/main"),
 }  # fmt: skip
 # What a forger writes, by the type of the column; and where the schema allows only some values.
 FORGED = {
@@ -168,7 +173,7 @@ EDITS = [
 
 def test_the_page_names_every_column_of_every_table_that_is_held(contract: Contract) -> None:
     """A column that is new must be held against the chain, or the page says why it promises nothing."""
-    groups = (TASK_ROWS, APPROVAL_ROWS, DOCUMENT_ROWS, SIGNATURE_ROWS, GRANT_ROWS, PUSH_ROWS)
+    groups = (TASK_ROWS, APPROVAL_ROWS, DOCUMENT_ROWS, SIGNATURE_ROWS, GRANT_ROWS, PUSH_ROWS, KNOWLEDGE_ROWS)
     selects = {table.name: table.select for group in groups for table in group.tables}
     columns: dict[str, set[str]] = {}
     keys: dict[str, set[str]] = {}
@@ -212,6 +217,28 @@ def test_verify_names_the_row_that_was_edited_and_no_other(contract: Contract, t
     assert named[0][1].startswith(key.format(**contract.ids()))
     assert report["disagreements"][0]["chain"] != report["disagreements"][0]["row"]
     assert [(one.table, one.key, one.column) for one in offline.promises.disagreements] == named
+
+
+def test_policies_that_were_put_back_or_taken_away_are_named(contract: Contract) -> None:
+    """A policy is what the main branch says: who moves that in the database ends it without a trace elsewhere."""
+    ledger = contract.ledger
+    [(tip,)] = ledger.sql("SELECT target FROM knowledge_refs WHERE tenant_id = $1 AND name = 'main'")
+    earlier = next(
+        rows[main]["target"] for one in reversed(ledger.records(operation="knowledge.accept"))
+        if (main := f"knowledge_refs/{ledger.tenant}/main") in (rows := one["rows"])
+    )  # fmt: skip
+
+    ledger.sql("UPDATE knowledge_refs SET target = $2 WHERE tenant_id = $1 AND name = 'main'", earlier)
+    put_back, offline = ledger.verify(), check_export(ledger.export_lines(), public_key=None, trusted=[])
+    ledger.sql("DELETE FROM knowledge_refs WHERE tenant_id = $1 AND name = 'main'")
+    taken_away = ledger.verify()
+    ledger.sql("INSERT INTO knowledge_refs (tenant_id, name, target) VALUES ($1, 'main', $2)", tip)
+
+    named = [(one["table"], one["id"], one["chain"], one["row"]) for one in put_back["disagreements"]]
+    assert named == [("knowledge_refs", f"{ledger.tenant}/main", tip, earlier)]
+    assert [(one.key, one.chain, one.row) for one in offline.promises.disagreements] == [named[0][1:]]
+    assert [one["row"] for one in taken_away["disagreements"]] == ["this row is missing"]
+    assert ledger.verify()["ok"]
 
 
 def test_a_content_that_was_exchanged_under_its_hash_is_named(contract: Contract) -> None:

@@ -232,3 +232,29 @@ def test_a_server_that_cannot_read_the_policies_refuses_and_says_so(first: Runni
             data(client.post("/api/tasks", json=envelope("document.draft", DRAFT, resource=NDA)), 201)
             # A report is given again for a second.
             wait_for(lambda: client.get("/health").json()["dependencies"]["git"]["status"] == "up", "git to be up")
+
+
+def test_policies_whose_branch_is_gone_from_the_database_refuse_and_are_not_taken_for_none(
+    first: RunningServer,
+) -> None:
+    """As a restore of some of the tables leaves them: before, everything was allowed, and health was good."""
+    with first.client(first.token()) as client:
+        enact(client, NO_PICKLE)
+        before = verdict(client)
+        [main] = execute(first, "SELECT tenant_id, name, target FROM knowledge_refs")
+        execute(first, "DELETE FROM knowledge_refs")
+
+        # Policies are read again once what was read is 2 ms old.
+        ask = {"context": {"path": "a.py", "content": "import pickle"}, "target_layer": "project"}
+        wait_for(lambda: client.post("/api/governance/validate", json=ask).status_code == 503, "the refusal")
+        handed_over = client.post("/api/tasks", json=envelope("document.draft", DRAFT, resource=NDA))
+        proposed = client.post("/api/knowledge/propose", json={**ADR, "title": "Anew"})
+        lost = client.get("/health").json()
+        execute(first, "INSERT INTO knowledge_refs VALUES ('{tenant_id}', '{name}', '{target}')".format(**dict(main)))
+        after = verdict(client)
+        wait_for(lambda: client.get("/health").json()["dependencies"]["git"]["status"] == "up", "git to be up")
+
+    for refused in (handed_over, proposed):
+        problem(refused, 503, "UPSTREAM_UNAVAILABLE")
+    assert (lost["status"], lost["dependencies"]["git"]["status"]) == ("degraded", "down")
+    assert after == before

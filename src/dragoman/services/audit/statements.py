@@ -4,7 +4,7 @@ A store that writes a row states it in the same transaction. Inside an operation
 record that the gate writes; elsewhere, in the work of a task, it is a record of its own.
 """
 
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from dragoman.services.audit.trail import AuditTrail, Entry
 
 @dataclass(slots=True)
 class _Collection:
-    rows: dict[str, Columns] = field(default_factory=dict[str, Columns])
+    rows: dict[str, Columns | None] = field(default_factory=dict[str, "Columns | None"])
     # A task that was started inside may outlive the operation; what it writes is not part of its record.
     open: bool = True
 
@@ -29,7 +29,7 @@ _COLLECTION: ContextVar[_Collection | None] = ContextVar("dragoman_stated_rows",
 
 
 @contextmanager
-def collected() -> Generator[dict[str, Columns]]:
+def collected() -> Generator[dict[str, Columns | None]]:
     """Gather what is stated inside, for a record that is written in the same transaction."""
     collection = _Collection()
     token = _COLLECTION.set(collection)
@@ -56,14 +56,16 @@ class Statements:
         rows = await read_rows(self._db, scope, self._group, [parent])
         if only is not None:
             rows = {name: columns for name, columns in rows.items() if name in only}
+        await self.add_rows(scope, operation, str(parent), rows)
+
+    async def add_rows(self, scope: Scope, operation: str, resource: str, rows: Mapping[str, Columns | None]) -> None:
+        """State these rows, of which None is one that was removed; otherwise like `add`."""
         collection = _COLLECTION.get()
         if collection is not None and collection.open:
             collection.rows.update(rows)
             return
         task = current_task()
-        entry = Entry(
-            operation, Outcome.DONE, resource=str(parent), details={"task": task} if task else None, rows=rows
-        )
+        entry = Entry(operation, Outcome.DONE, resource=resource, details={"task": task} if task else None, rows=rows)
         await self._trail.add(scope, ourselves(_tenant(scope)), entry)
 
 

@@ -16,7 +16,7 @@ import structlog
 from dragoman.blocking import Threads
 from dragoman.errors import DragomanError, ExtraMissing, UpstreamUnavailable
 from dragoman.infra.db import Database, Scope
-from dragoman.services.knowledge.store_git import PREFIX, GitStore, Pack, Snapshot
+from dragoman.services.knowledge.store_git import PREFIX, GitStore, Kept, Pack, Snapshot
 
 if TYPE_CHECKING:
     from dragoman.services.knowledge.workshop import Workshop
@@ -50,13 +50,10 @@ class Repositories:
         """Return the commit of the main branch, at the price of one short statement; None where there is none.
 
         Raises:
-            UpstreamUnavailable: the repository is not in the rows yet, and not in the directory of this server.
+            UpstreamUnavailable: the repository is not in the rows yet, and not in the directory of this server; or its
+                main branch is gone.
         """
-        scope = self._db.scope_for(tenant)
-        state = await self._store.state(scope)
-        if not state.kept and await self._adopt(scope):
-            state = await self._store.state(scope)
-        return state.head
+        return (await self._state(self._db.scope_for(tenant))).head
 
     async def refs(self, scope: Scope) -> dict[str, str]:
         """Return the branches with their commits.
@@ -64,9 +61,7 @@ class Repositories:
         Raises:
             UpstreamUnavailable: as for `head`.
         """
-        if not (await self._store.state(scope)).kept and not await self._adopt(scope):
-            return {}
-        return await self._store.refs(scope)
+        return await self._store.refs(scope) if (await self._state(scope)).kept else {}
 
     async def run(self, tenant: UUID, work: "Callable[[Workshop], T]") -> T:
         """Read from a tenant's repository, in a thread.
@@ -136,6 +131,18 @@ class Repositories:
                 await self.run(tenant, lambda shop: shop.check_readable())
         count = len(self._failing)
         return f"the knowledge of {count} tenants cannot be read: what its policies guard is refused" if count else None
+
+    async def _state(self, scope: Scope) -> Kept:
+        state = await self._store.state(scope)
+        if not state.kept and await self._adopt(scope):
+            state = await self._store.state(scope)
+        if state.lost:
+            # Without it there would be no policies, and everything would be allowed.
+            tenant = _tenant(scope)
+            self._failing.add(tenant)
+            _LOG.error("knowledge.main_branch_lost", tenant_id=str(tenant), indexed=state.indexed)
+            raise UpstreamUnavailable(f"{_UNREADABLE}, whose main branch is gone from the database,")
+        return state
 
     async def _adopt(self, scope: Scope) -> bool:
         """Move a repository from the directory, where it was before it was rows; False where there is none yet."""

@@ -5,13 +5,17 @@ from dataclasses import dataclass
 from typing import LiteralString
 
 from dragoman.infra.db import Database, Scope
+from dragoman.services.audit.rows import Columns, RowGroup, RowTable
+from dragoman.services.audit.statements import Statements
 from dragoman.services.knowledge.errors import Moved
 from dragoman.services.knowledge.store import LOCK
 
 STATE: LiteralString = """
 SELECT coalesce(r.kept, false) AS kept, f.target AS head, r.indexed,
        NOT coalesce(r.kept, false) AND (r.indexed IS NOT NULL
-           OR EXISTS (SELECT 1 FROM knowledge_items i WHERE i.tenant_id = $1)) AS elsewhere
+           OR EXISTS (SELECT 1 FROM knowledge_items i WHERE i.tenant_id = $1)) AS elsewhere,
+       coalesce(r.kept, false) AND f.target IS NULL AND (r.indexed IS NOT NULL
+           OR EXISTS (SELECT 1 FROM knowledge_items i WHERE i.tenant_id = $1 AND i.branch = 'main')) AS lost
 FROM (SELECT $1::uuid AS tenant_id) AS t LEFT JOIN knowledge_repositories r USING (tenant_id)
      LEFT JOIN knowledge_refs f ON f.tenant_id = t.tenant_id AND f.name = 'main'"""
 REFS: LiteralString = "SELECT name, target FROM knowledge_refs WHERE tenant_id = $1"
@@ -35,6 +39,21 @@ ADD_PACK: LiteralString = """
 INSERT INTO knowledge_packs (tenant_id, name, objects, pack, idx) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING"""
 DROP_PACKS: LiteralString = "DELETE FROM knowledge_packs WHERE tenant_id = $1 AND name = ANY($2::text[])"
 
+# What the branches promise: policies are what their commits say, and git checks that. A branch of an earlier release is
+# stated when it moves.
+PROMISED = RowGroup(
+    ids="""SELECT $1::uuid AS id WHERE $1::uuid > $2::uuid
+           AND EXISTS (SELECT FROM knowledge_refs WHERE tenant_id = $1) LIMIT $3""",
+    tables=(
+        RowTable(
+            "knowledge_refs",
+            """SELECT tenant_id || '/' || name AS key, target
+               FROM knowledge_refs WHERE tenant_id = $1 AND tenant_id = ANY ($2)""",
+            complete=False,
+        ),
+    ),
+)
+
 # How files of packs that are rows begin in a cache.
 PREFIX = "pack-row-"
 # Where a branch was, and where it is to be; None is nowhere.
@@ -43,12 +62,16 @@ Moves = Mapping[str, tuple[str | None, str | None]]
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """How a tenant's repository is kept: in the rows, or, `elsewhere`, in the directory of some server as before."""
+    """How a tenant's repository is kept: in the rows, or, `elsewhere`, in the directory of some server as before.
+
+    `lost` is one whose main branch is gone from the rows, as it never goes by itself.
+    """
 
     kept: bool
     head: str | None
     indexed: str | None
     elsewhere: bool
+    lost: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +94,9 @@ class Snapshot:
 class GitStore:
     """Branches and packs of a tenant."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, statements: Statements) -> None:
         self._db = db
+        self._statements = statements
 
     async def lock(self, scope: Scope) -> None:
         """Wait until nobody else changes this tenant's repository or index; until the end of the unit of work."""
@@ -118,6 +142,12 @@ class GitStore:
             for name, (old, new) in moves.items():
                 if not await self._move(scope, name, old, new):
                     raise Moved
+            if moves:
+                stated: dict[str, Columns | None] = {
+                    f"knowledge_refs/{scope.tenant}/{name}": {"target": new} if new is not None else None
+                    for name, (_, new) in moves.items()
+                }
+                await self._statements.add_rows(scope, "knowledge.move", str(scope.tenant), stated)
 
     async def _move(self, scope: Scope, name: str, old: str | None, new: str | None) -> int:
         if new is None:
