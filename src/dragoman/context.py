@@ -56,6 +56,8 @@ class Caller:
     by_key: bool = False
     # The one-time link that the credential is: of somebody without an account, who may answer it and nothing else.
     by_link: UUID | None = None
+    # When the credential ends, as far as was known when it was shown; None for one that does not.
+    expires_at: float | None = None
     # Requests a minute over the agent gateway, where the registration says otherwise than the server.
     per_min: int | None = None
 

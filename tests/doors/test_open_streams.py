@@ -9,11 +9,13 @@ import grpc
 import pytest
 from a2a.types import a2a_pb2 as pb
 
+from dragoman.infra.auth import tokens
 from tests.doors.a2a.calling import A2A, CONFORMANCE, busy, sse, text
 from tests.doors.a2a.grpc_calling import GrpcCaller, address_of, reason_of, refused
 from tests.doors.mcp.calling import Mcp, Session
 from tests.harness import InProcess, Server, wait_for
-from tests.tenants import done, invite, new_tenant
+from tests.patience import PATIENCE_S
+from tests.tenants import done, invite, new_tenant, query
 
 CAPS = {"STREAMS_PER_CALLER": "2", "STREAMS_PER_TENANT": "3", "STREAMS_PER_PROCESS": "4"}
 
@@ -36,6 +38,12 @@ def watchful() -> Iterator[Server]:
 def capped() -> Iterator[Server]:
     with InProcess(CONFORMANCE | {f"DRAGOMAN_LIMITS__{name}": most for name, most in CAPS.items()}) as running:
         yield running
+
+
+@pytest.fixture
+def lenient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A token is taken for a minute after its end, where it is five seconds: for the clocks of issuers."""
+    monkeypatch.setattr(tokens, "_LEEWAY_S", PATIENCE_S)
 
 
 @contextmanager
@@ -103,7 +111,49 @@ def test_the_grpc_stream_of_a_revoked_key_ends_unauthenticated(watchful: Server)
     assert (error.code(), reason_of(error)) == (grpc.StatusCode.UNAUTHENTICATED, "UNAUTHENTICATED")
 
 
-def test_the_stream_of_an_mcp_session_ends_when_its_tenant_is_suspended(watchful: Server) -> None:
+@pytest.mark.usefixtures("lenient")
+@pytest.mark.parametrize("binding", SSE)
+def test_a_stream_does_not_outlive_the_token_that_opened_it(watchful: Server, tmp_path: Path, binding: str) -> None:
+    """One hour of a token was a stream for ever."""
+    slug = new_tenant(watchful)
+    eve = A2A(watchful, tenant=slug, user="eve")
+    task = eve.send(busy(tmp_path / "go", configuration={"returnImmediately": True}))
+    late = A2A(watchful, tenant=slug, user="eve", ttl_s=-1)
+
+    with SSE[binding](watchful, late, task["id"], {"A2A-Version": "1.0"}) as events:
+        last = list(events)[-1]
+    (tmp_path / "go").touch()
+
+    assert "credentials are required" in str(last["error"])
+    assert "expired" in {one["reason"] for one in watchful.security_events() if one["event"] == "credentials_rejected"}
+
+
+def test_the_streams_of_a_key_that_was_replaced_end_with_its_grace(watchful: Server) -> None:
+    slug = new_tenant(watchful)
+    with watchful.client(watchful.token(tenant=slug)) as admin:
+        key = done(admin.post("/api/keys", json={"name": "eve", "role": "agent"}))
+        eve = A2A(watchful, tenant=slug)
+        eve.http.headers["authorization"] = f"Bearer {key['secret']}"
+        task = eve.send(text("tck-input-required"))
+        with by_rest(watchful, eve, task["id"], {"A2A-Version": "1.0"}) as events:
+            next(events)
+            done(admin.post(f"/api/keys/{key['id']}/rotate", json={"grace_s": 600}))
+            query(watchful, "UPDATE api_keys SET expires_at = now() WHERE id = $1::text::uuid", key["id"])
+
+            last = list(events)[-1]
+
+    assert "credentials are required" in str(last["error"])
+
+
+@pytest.mark.usefixtures("lenient")
+def test_the_stream_of_an_mcp_session_ends_with_its_token(watchful: Server) -> None:
+    session = Session(Mcp(watchful, tenant=new_tenant(watchful), ttl_s=-1))
+
+    with session.listen().begun() as line:
+        line.rest()
+
+
+def test_the_stream_of_an_mcp_session_ends_when_when_its_tenant_is_suspended(watchful: Server) -> None:
     slug = new_tenant(watchful)
     session = Session(Mcp(watchful, tenant=slug))
 

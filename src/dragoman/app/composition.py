@@ -255,7 +255,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     performers = (*contracts.workers, GovernanceWorker(gate))
     workers = build_workers(settings, handlers, db, vault, outgoing, performers, plugged.join(gate), grpc_port)
     deciders = approvals.deciders(workers.registry, plugged.resources(contracts.resources))
-    access, streams = build_access(settings, handlers, base.admission, authority, base.observers)
+    access, streams = build_access(settings, handlers, base)
     engine = build_engine(settings, core_db, addresses.database_url, core_trail, metrics.tasks)
     delegation = build_delegation(handlers, dbs, engine, core_trail, deciders, access)
     approvals.join(delegation.control.approval_decided, knowledge.curator, knowledge.syncer)

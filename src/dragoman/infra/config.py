@@ -84,7 +84,11 @@ class Limits(Section):
         10_000, ge=1, description="Open streams of one process; never more than half of the files that it may open."
     )
     stream_check_s: float = Field(
-        30, gt=0, le=30, description="How often at least the caller of an open stream is checked again."
+        30,
+        gt=0,
+        le=30,
+        description="How often at least the caller of an open stream is checked again: "
+        "its credential must be neither revoked nor expired.",
     )
 
 

@@ -6,10 +6,10 @@ from dragoman.infra.limits import OpenStreams
 
 
 async def may_stay(streams: OpenStreams, caller: Caller) -> bool:
-    """Check that the credential of a caller was not revoked, and neither its user nor its tenant was shut out."""
+    """Check that the credential of a caller is still good, and that neither its user nor its tenant was shut out."""
     try:
         await streams.check(caller)
-    except Unauthenticated:  # the role was changed, or the credential taken back: every list has changed
+    except Unauthenticated:  # the role was changed, or the credential has ended: every list has changed
         return False
     except DragomanError:  # it cannot be found out now, which says nothing against a stream that is open
         pass

@@ -174,6 +174,7 @@ class Authenticator:
             scopes=_scopes(claims),
             credential=_token_id(claims.get("jti"), token),
             issued_at=float(claims["iat"]),
+            expires_at=float(claims["exp"]),
         )
         return caller, float(claims["exp"])
 
@@ -230,6 +231,7 @@ class Authenticator:
             scopes=record.scopes - ONE_TIME_SCOPES if record.scopes is not None else None,
             credential=str(key.id),
             issued_at=record.created_at,
+            expires_at=record.expires_at,
             by_key=True,
         )
         return caller, record.expires_at or float("inf")

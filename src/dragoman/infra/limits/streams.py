@@ -2,7 +2,7 @@
 
 A stream has a place as long as it is open: so many for each caller, each tenant and each process, and never more than
 half of the files that the process may open, so that a caller with many streams does not keep others from connecting.
-Its caller is checked again at least every `check_s`; nothing is told to one whose credential was revoked.
+Its caller is checked again at least every `check_s`; nothing is told to one whose credential was revoked or expired.
 """
 
 import resource
@@ -40,14 +40,14 @@ class OpenStreams:
 
     def __init__(
         self,
-        is_revoked: Callable[[Caller], Awaitable[bool]],
+        find_ending: Callable[[Caller], Awaitable[str | None]],
         caps: StreamCaps,
         *,
         check_s: float,
         metrics: Metrics,
         security: SecurityEvents,
     ) -> None:
-        self._is_revoked = is_revoked
+        self._find_ending = find_ending
         self._caps = caps
         # How often streams are to look: then no check is later than `check_s`.
         self.every_s = check_s / 2
@@ -83,14 +83,14 @@ class OpenStreams:
         return CallerWatch(self, caller, self.every_s)
 
     async def check(self, caller: Caller) -> None:
-        """Refuse a caller whose credential was revoked since the stream was opened.
+        """Refuse a caller whose credential was revoked, or has expired, since the stream was opened.
 
         Raises:
-            Unauthenticated: it was.
+            Unauthenticated: it was, or has.
         """
-        if await self._is_revoked(caller):
-            self._security.rejected_credentials("revoked", credential_id=caller.credential)
-            raise Unauthenticated("revoked")
+        if (ending := await self._find_ending(caller)) is not None:
+            self._security.rejected_credentials(ending, credential_id=caller.credential)
+            raise Unauthenticated(ending)
 
 
 class CallerWatch:
@@ -108,7 +108,7 @@ class CallerWatch:
         """Check the caller if that is due.
 
         Raises:
-            Unauthenticated: its credential was revoked.
+            Unauthenticated: its credential was revoked, or has expired.
         """
         if (now := monotonic()) - self._at >= self.every_s:
             self._at = now

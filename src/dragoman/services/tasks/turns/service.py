@@ -175,7 +175,7 @@ class TaskService:
         With `keepalive_s`, yield None whenever nothing has happened for that long, or sooner.
 
         Raises:
-            Unauthenticated: the credential of the caller was revoked meanwhile.
+            Unauthenticated: the credential of the caller was revoked meanwhile, or has expired.
         """
         watch = self._streams.watch(caller)
         wait_s = watch.every_s if keepalive_s is None else min(keepalive_s, watch.every_s)
