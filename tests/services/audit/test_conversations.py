@@ -80,6 +80,7 @@ EDITS = [
     ("tasks", "history", "replace(history::text, 'go on', 'stop')::jsonb", "{0}"),
     ("tasks", "state", "'failed'", "{0}"),
     ("tasks", "artifacts", """'[{"id": "x"}]'""", "{0}"),
+    ("tasks", "message", "replace(message::text, 'And what else?', 'All agreed.')::jsonb", "{0}"),
     ("push_configs", "url", "'http://mallory.example'", "{0}/hook"),
     ("push_configs", "scheme", "'Basic'", "{0}/hook"),
     ("push_configs", "caller", """'{"subject": "mallory"}'""", "{0}/hook"),

@@ -37,6 +37,15 @@ PROMISED = RowGroup(
             complete=False,
         ),
     ),
+    # What a turn said last is kept beside its history, and shown first.
+    broken="""
+SELECT 'tasks', t.id::text, 'message',
+       'sha256:' || encode(sha256(convert_to((t.history->-1)::text, 'UTF8')), 'hex'),
+       'sha256:' || encode(sha256(convert_to(t.message::text, 'UTF8')), 'hex')
+FROM tasks t
+WHERE t.tenant_id = $1 AND t.id = ANY ($2) AND t.message <> t.history->-1
+  AND t.caller->'recorded' IS DISTINCT FROM 'false'::jsonb
+  AND NOT EXISTS (SELECT FROM delegations d WHERE d.tenant_id = t.tenant_id AND d.task_id = t.id)""",
 )
 
 
