@@ -1,5 +1,6 @@
 """What can answer or void nothing any more is removed, and what still can is not."""
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -8,6 +9,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from dragoman.infra.ids import new_id
 from tests.harness import InProcess, Server, wait_for
 from tests.services.test_revocation import jti
 from tests.tenants import beside, done, invite, new_tenant, query, status_of
@@ -15,6 +17,8 @@ from tests.tenants import beside, done, invite, new_tenant, query, status_of
 REPLAYED = "idempotency-replayed"
 AGED = "UPDATE {} SET created_at = now() - $2::interval WHERE tenant_id = $1"
 LISTED = "SELECT ref FROM revocations WHERE tenant_id = $1 ORDER BY ref"
+WAITING = """
+INSERT INTO tasks (tenant_id, id, context_id, owner, state, caller) VALUES ($1, $2, 'c', 'eve', $3, $4::text::jsonb)"""
 MANY = """
 INSERT INTO revocations (tenant_id, ref, not_before, reason)
 SELECT $1, 'cred:' || n, '9999-12-31 23:59:59+00', 'revoked' FROM generate_series(1, $2::int) AS n"""
@@ -93,6 +97,29 @@ def test_a_revocation_is_removed_when_what_it_voids_has_ended(
         assert status_of(fresh, server.token(tenant=slug, user="eve", role="viewer")) == 200
     shown = done(admin.get("/api/keys", params={"include_revoked": "true"}))
     assert {one["name"] for one in shown if one["revoked_at"]} == {"robot", "helper"}
+
+
+@pytest.mark.parametrize(
+    ("state", "kind"), [("input_required", "cred"), ("dead_letter", "user"), ("queued", "super:user")]
+)
+def test_a_revocation_stays_as_long_as_work_of_its_sender_may_be_run(
+    server: Server, tidy: Server, tenant: Any, state: str, kind: str
+) -> None:
+    """What waits is run for its sender if they were not revoked, and an approval may take a year."""
+    del tidy
+    query(server, WAITING, tenant, new_id(), state, json.dumps({"credential": "c-1", "subject": "eve"}))
+    name = "c-1" if kind == "cred" else "eve"
+    insert = """INSERT INTO revocations (tenant_id, ref, not_before, reason, created_at)
+    VALUES ($1, $2, now() - interval '40 days', 'revoked', now() - interval '40 days')"""
+    for ref in (f"{kind}:{name}", "cred:gone"):
+        query(server, insert, tenant, ref)
+
+    wait_for(lambda: len(query(server, LISTED, tenant)) == 1, "the removal of the other entry")
+    waiting = query(server, LISTED, tenant)
+    query(server, "UPDATE tasks SET state = 'rejected' WHERE tenant_id = $1", tenant)
+
+    assert waiting == [{"ref": f"{kind}:{name}"}]
+    wait_for(lambda: query(server, LISTED, tenant) == [], "the removal of the entry that nothing waits for")
 
 
 def test_an_entry_that_alone_voids_a_key_stays(server: Server, tidy: Server, tenant: Any, admin: httpx.Client) -> None:

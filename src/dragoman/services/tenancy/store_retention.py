@@ -10,7 +10,8 @@ REMOVE_KEYS: LiteralString = """
 DELETE FROM idempotency_keys WHERE (tenant_id, scope, key) IN (
     SELECT tenant_id, scope, key FROM idempotency_keys WHERE created_at < now() - $2::interval
     ORDER BY created_at LIMIT $1 FOR UPDATE SKIP LOCKED)"""
-# What an earlier release wrote may void a key whose own row does not say so; such an entry stays.
+# What an earlier release wrote may void a key whose own row does not say so; such an entry stays. So does one whose
+# bearer sent work that waits or may be tried again: that is checked when it is run, perhaps after a year.
 REMOVE_REVOCATIONS: LiteralString = """
 DELETE FROM revocations WHERE (tenant_id, ref) IN (
     SELECT r.tenant_id, r.ref FROM revocations r
@@ -19,6 +20,11 @@ DELETE FROM revocations WHERE (tenant_id, ref) IN (
       AND NOT EXISTS (
         SELECT FROM api_keys k WHERE k.tenant_id = r.tenant_id AND k.revoked_at IS NULL
           AND (r.ref = 'cred:' || k.id OR (r.ref = 'user:' || k.subject AND k.created_at < r.not_before)))
+      AND NOT EXISTS (
+        SELECT FROM tasks t CROSS JOIN LATERAL (
+            VALUES ('cred:' || (t.caller->>'credential')), ('user:' || (t.caller->>'subject'))) AS sender (ref)
+        WHERE t.tenant_id = r.tenant_id AND sender.ref = regexp_replace(r.ref, '^super:', '')
+          AND t.state IN ('requested', 'validated', 'queued', 'in_progress', 'input_required', 'failed', 'dead_letter'))
     ORDER BY r.created_at LIMIT $1 FOR UPDATE SKIP LOCKED)"""
 
 
@@ -34,7 +40,7 @@ class RetentionStore:
         return await self._remove(REMOVE_KEYS, after)
 
     async def remove_revocations(self, *, after: timedelta) -> int:
-        """Remove revocations that were made so long ago that no token they void can be alive."""
+        """Remove revocations that were made so long ago that no token they void can be alive, and nothing waits for."""
         return await self._remove(REMOVE_REVOCATIONS, after)
 
     async def _remove(self, sql: LiteralString, *args: Any) -> int:
