@@ -128,6 +128,7 @@ class JsonRpc(A2a):
     """A2A over JSON-RPC."""
 
     name = "A2A JSON-RPC"
+    version = "1.0"
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
@@ -135,7 +136,7 @@ class JsonRpc(A2a):
     async def ask(self, credential: str, method: str, params: Json) -> Answer:
         """Call it; of a stream, hear the first event."""
         call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        headers = _headers(credential) | {"A2A-Version": "1.0"}
+        headers = _headers(credential) | {"A2A-Version": self.version}
         async with self._http.stream("POST", "/a2a", json=call, headers=headers) as answer:
             text = await _first(answer)
         body = json.loads(text)
@@ -144,6 +145,28 @@ class JsonRpc(A2a):
         if "error" not in body:
             return Answer.failed(body["code"], body["detail"], text)
         return Answer.failed(_reason(body["error"].get("data") or []), body["error"]["message"], text)
+
+
+class JsonRpc03(JsonRpc):
+    """A2A 0.3 over JSON-RPC: the same questions in its words. It has no list of tasks."""
+
+    name = "A2A 0.3"
+    version = "0.3"
+    METHODS: Final = {
+        "SendMessage": "message/send",
+        "GetTask": "tasks/get",
+        "CancelTask": "tasks/cancel",
+        "SubscribeToTask": "tasks/resubscribe",
+        "CreateTaskPushNotificationConfig": "tasks/pushNotificationConfig/set",
+        "GetTaskPushNotificationConfig": "tasks/pushNotificationConfig/get",
+        "ListTaskPushNotificationConfigs": "tasks/pushNotificationConfig/list",
+        "DeleteTaskPushNotificationConfig": "tasks/pushNotificationConfig/delete",
+        "GetExtendedAgentCard": "agent/getAuthenticatedExtendedCard",
+    }
+
+    async def ask(self, credential: str, method: str, params: Json) -> Answer:
+        """Call it; of a stream, hear the first event."""
+        return await super().ask(credential, self.METHODS[method], _older(params))
 
 
 class HttpJson(A2a):
@@ -249,6 +272,21 @@ class Seed:
 def send(part: Json, **fields: Any) -> Json:
     """Return the params of a message."""
     return {"message": {"role": "ROLE_USER", "messageId": uuid4().hex, "parts": [part], **fields}}
+
+
+def _older(params: Json) -> Json:
+    """Return params of 1.0 as 0.3 has them."""
+    if "message" in params:
+        message = params["message"]
+        parts = [{"kind": "text" if "text" in part else "data", **part} for part in message["parts"]]
+        return {"message": {**message, "kind": "message", "role": "user", "parts": parts}}
+    if "url" in params:
+        config = {name: value for name, value in params.items() if name != "taskId"}
+        return {"taskId": params["taskId"], "pushNotificationConfig": config}
+    if "taskId" in params:
+        named = {"pushNotificationConfigId": params["id"]} if "id" in params else {}
+        return {"id": params["taskId"], **named}
+    return params
 
 
 async def _first(answer: httpx.Response) -> str:
