@@ -3,14 +3,11 @@
 A narrower reason stands in `details.reason`; what a provider said is kept on the error for the log, and not told on.
 """
 
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from dragoman.errors import Conflict, DragomanError, Kind, NotFound, TimedOut, UpstreamUnavailable
 from dragoman.kit._llm import Usage
 from dragoman.kit._thread import Thread
-
-# When the other side does not say.
-_DEFAULT_S: Final = 5
 
 
 class ToolError(Exception):
@@ -28,7 +25,7 @@ class LlmUnavailable(UpstreamUnavailable):
     """The model does not answer, or answers nothing readable, also after the retries."""
 
     def __init__(self, model: str, reason: str, *, retry_after_s: int | None = None) -> None:
-        super().__init__(f"the model {model!r}", retry_after_s=_DEFAULT_S if retry_after_s is None else retry_after_s)
+        super().__init__(f"the model {model!r}", retry_after_s=retry_after_s)
         self.reason = reason
 
 
@@ -85,7 +82,7 @@ class RemoteUnavailable(UpstreamUnavailable):
     """Another agent does not answer, or is not able to at present. `reason` is for the log alone."""
 
     def __init__(self, agent: str, reason: str, *, retry_after_s: int | None = None) -> None:
-        super().__init__(f"the agent {agent!r}", retry_after_s=_DEFAULT_S if retry_after_s is None else retry_after_s)
+        super().__init__(f"the agent {agent!r}", retry_after_s=retry_after_s)
         self.reason = reason
 
 
