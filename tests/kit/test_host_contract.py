@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from dragoman.errors import Conflict, UpstreamUnavailable
 from dragoman.infra.db import CORE_ROLE, Database
-from dragoman.kit import EffectAnswer, Effects, EffectUnknown, InMemoryEffects, InMemoryState, StatePort
+from dragoman.kit import AttemptFenced, EffectAnswer, Effects, EffectUnknown, InMemoryEffects, InMemoryState, StatePort
 from dragoman.services.tasks.engine.effects import Ledger, TaskEffects
 from dragoman.services.tasks.engine.leases import Lease
 from dragoman.services.tasks.engine.store_effects import EffectStore
@@ -367,3 +367,19 @@ async def test_a_person_settles_what_nobody_else_knows_and_nothing_that_is_known
     assert await effects.once("charge", {"eur": 5}, bank.charge) == outcome
     assert await effects.once("charge", {"eur": 6}, other.charge) == {"receipt": 1}
     assert len(bank.keys) == keys
+
+
+@SCOPES
+@pytest.mark.parametrize("hosting", ["server"], indirect=True)
+async def test_a_turn_that_lost_its_task_keeps_nothing_even_where_its_lease_still_seemed_valid(
+    hosting: Hosting, scope: Any
+) -> None:
+    late = hosting.state()
+    for _ in range(2):
+        await hosting.attempt()
+
+    for change in (late.save(scope, "k", 1), late.modify(scope, "k", lambda _: 1), late.remove(scope, "k")):
+        with pytest.raises(AttemptFenced):
+            await change
+
+    assert await hosting.state("second").load("session", "k") is None

@@ -186,6 +186,13 @@ class TaskQuery:
     changed_since: datetime | None = None
 
 
+class AttemptRef(NamedTuple):
+    """Which attempt at which task."""
+
+    task_id: UUID
+    number: int
+
+
 class ThreadKey(NamedTuple):
     """Which conversation: a context id is a name that its owner gave, and another's may have the same."""
 

@@ -1,15 +1,16 @@
 """The SQL by which a tenant sees its tasks and its conversations, and by which skills keep values for them."""
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Any, LiteralString
+from typing import Any, Final, LiteralString
 from uuid import UUID
 
 from dragoman.infra.db import Database, Scope
+from dragoman.kit import AttemptFenced
 from dragoman.services.tasks import events
 from dragoman.services.tasks.access import Visible
 from dragoman.services.tasks.errors import StateTooLarge, TaskStateTooLarge
 from dragoman.services.tasks.lifecycle import State
-from dragoman.services.tasks.models import Json, LoggedEvent, Task, TaskQuery, ThreadKey
+from dragoman.services.tasks.models import AttemptRef, Json, LoggedEvent, Task, TaskQuery, ThreadKey
 from dragoman.services.tasks.store_lists import count_statement, list_statement
 
 TASK_COLUMNS: LiteralString = """
@@ -17,6 +18,7 @@ t.tenant_id, t.id, t.alias, t.context_id, t.owner, t.skill, t.state, t.status_at
 t.artifacts, t.metadata, t.caller, t.seq, t.attempt, t.created_at"""
 # What one who reads a log has in memory at a time, but for an event that is larger by itself.
 _PAGE_BYTES = 262_144
+_NO_ATTEMPT: Final[tuple[None, None]] = (None, None)
 
 FIND: LiteralString = f"SELECT {TASK_COLUMNS} FROM tasks t WHERE t.tenant_id = $1 AND t.id = $2"
 FIND_SOME: LiteralString = f"SELECT {TASK_COLUMNS} FROM tasks t WHERE t.tenant_id = $1 AND t.id = ANY($2::uuid[])"
@@ -41,6 +43,15 @@ WITH RECURSIVE page AS (
 )
 SELECT seq, at, body FROM page LIMIT $4"""
 
+# A statement of an attempt that lost its task may arrive late, and must not overwrite what the next attempt keeps.
+# Attempts are numbered by the claims of a task; without a number nothing is compared.
+_NOT_SUPERSEDED: LiteralString = """
+NOT EXISTS (SELECT FROM task_queue q WHERE q.tenant_id = $1 AND q.task_id = {task} AND q.attempt > {attempt})
+AND NOT EXISTS (SELECT FROM tasks t WHERE t.tenant_id = $1 AND t.id = {task} AND t.attempt > {attempt})"""
+SUPERSEDED: LiteralString = (
+    "SELECT NOT (" + _NOT_SUPERSEDED.format(task="$2::uuid", attempt="$3::int") + ") AS superseded"
+)
+
 FIND_THREAD: LiteralString = """
 SELECT expires_at < now() AS expired, CASE WHEN context_expires_at < now() THEN 0 ELSE bytes END AS bytes
 FROM threads WHERE tenant_id = $1 AND owner = $2 AND thread_id = $3"""
@@ -54,30 +65,35 @@ LOCK_SESSION: LiteralString = """
 SELECT CASE WHEN context_expires_at > now() THEN session_data->$4 END AS value
 FROM threads WHERE tenant_id = $1 AND owner = $2 AND thread_id = $3 FOR UPDATE"""
 # A value takes the place of the one before, of its bytes too: one that is changed often does not fill the conversation.
-SAVE_SESSION: LiteralString = """
+SAVE_SESSION: LiteralString = f"""
 UPDATE threads SET session_data = session_data || jsonb_build_object($4::text, $5::jsonb), updated_at = now(),
     bytes = bytes + octet_length($5::jsonb::text) - coalesce(octet_length((session_data->$4)::text), 0)
 WHERE tenant_id = $1 AND owner = $2 AND thread_id = $3
-  AND bytes + octet_length($5::jsonb::text) - coalesce(octet_length((session_data->$4)::text), 0) <= $6"""
-DROP_SESSION: LiteralString = """
+  AND bytes + octet_length($5::jsonb::text) - coalesce(octet_length((session_data->$4)::text), 0) <= $6
+  AND {_NOT_SUPERSEDED.format(task="$7::uuid", attempt="$8::int")}"""
+DROP_SESSION: LiteralString = f"""
 UPDATE threads SET session_data = session_data - $4,
     bytes = bytes - coalesce(octet_length((session_data->$4)::text), 0)
-WHERE tenant_id = $1 AND owner = $2 AND thread_id = $3"""
+WHERE tenant_id = $1 AND owner = $2 AND thread_id = $3
+  AND {_NOT_SUPERSEDED.format(task="$5::uuid", attempt="$6::int")}"""
 
 LOAD_DATA: LiteralString = "SELECT value FROM task_data WHERE tenant_id = $1 AND task_id = $2 AND key = $3"
 # A value weighs as much as its text and its name, and its row too: many that are empty are much all the same.
-SAVE_DATA: LiteralString = """
+SAVE_DATA: LiteralString = f"""
 INSERT INTO task_data (tenant_id, task_id, key, value)
 SELECT $1, $2, $3::text, $4::jsonb
 WHERE octet_length($4::jsonb::text) + octet_length($3::text) + 1024 + (
     SELECT coalesce(sum(octet_length(d.value::text) + octet_length(d.key) + 1024), 0) FROM task_data d
     WHERE d.tenant_id = $1 AND d.task_id = $2 AND d.key <> $3::text) <= $5
+  AND {_NOT_SUPERSEDED.format(task="$2", attempt="$6::int")}
 ON CONFLICT (tenant_id, task_id, key) DO UPDATE SET value = excluded.value"""
 # The row is made first, so that there is one to lock.
 LOCK_DATA: LiteralString = """
 INSERT INTO task_data AS d (tenant_id, task_id, key, value) VALUES ($1, $2, $3, 'null')
 ON CONFLICT (tenant_id, task_id, key) DO UPDATE SET value = d.value RETURNING value"""
-DROP_DATA: LiteralString = "DELETE FROM task_data WHERE tenant_id = $1 AND task_id = $2 AND key = $3"
+DROP_DATA: LiteralString = f"""
+DELETE FROM task_data WHERE tenant_id = $1 AND task_id = $2 AND key = $3
+  AND {_NOT_SUPERSEDED.format(task="$2", attempt="$4::int")}"""
 
 
 def read_task(row: Any, columns: int | None = None) -> Task:
@@ -110,30 +126,61 @@ class ThreadStore:
         row = await self._db.find(Scope(tenant), LOAD_SESSION, tenant, *thread, key)
         return row["value"] if row else None
 
-    async def save(self, tenant: UUID, thread: ThreadKey, key: str, value: Any, limit_bytes: int) -> bool:
-        """Keep a value for the conversation; False when it would hold too much."""
-        return await self._db.execute(Scope(tenant), SAVE_SESSION, tenant, *thread, key, value, limit_bytes) > 0
+    async def save(
+        self,
+        tenant: UUID,
+        thread: ThreadKey,
+        key: str,
+        value: Any,
+        limit_bytes: int,
+        *,
+        attempt: AttemptRef | None = None,
+    ) -> bool:
+        """Keep a value for the conversation; return False when it would hold too much.
+
+        Raises:
+            AttemptFenced: a later attempt has the task; nothing is changed.
+        """
+        by = attempt or _NO_ATTEMPT
+        if await self._db.execute(Scope(tenant), SAVE_SESSION, tenant, *thread, key, value, limit_bytes, *by) > 0:
+            return True
+        await _check_not_superseded(self._db, Scope(tenant), tenant, by)
+        return False
 
     async def modify(
-        self, tenant: UUID, thread: ThreadKey, key: str, change: Callable[[Any], Any], limit_bytes: int
+        self,
+        tenant: UUID,
+        thread: ThreadKey,
+        key: str,
+        change: Callable[[Any], Any],
+        limit_bytes: int,
+        *,
+        attempt: AttemptRef | None = None,
     ) -> Any:
         """Replace a value by what `change` makes of it, under the lock of the conversation; return that.
 
         Raises:
+            AttemptFenced: a later attempt has the task; nothing is changed.
             StateTooLarge: the conversation would hold more than it may; nothing is changed.
         """
         async with self._db.unit(Scope(tenant)):
             row = await self._db.find(Scope(tenant), LOCK_SESSION, tenant, *thread, key)
             value = change(row["value"] if row else None)
             if value is None:
-                await self.remove(tenant, thread, key)
-            elif not await self.save(tenant, thread, key, value, limit_bytes):
+                await self.remove(tenant, thread, key, attempt=attempt)
+            elif not await self.save(tenant, thread, key, value, limit_bytes, attempt=attempt):
                 raise StateTooLarge(limit_bytes=limit_bytes)
             return value
 
-    async def remove(self, tenant: UUID, thread: ThreadKey, key: str) -> None:
-        """Forget a value."""
-        await self._db.execute(Scope(tenant), DROP_SESSION, tenant, *thread, key)
+    async def remove(self, tenant: UUID, thread: ThreadKey, key: str, *, attempt: AttemptRef | None = None) -> None:
+        """Remove a value.
+
+        Raises:
+            AttemptFenced: a later attempt has the task; nothing is changed.
+        """
+        by = attempt or _NO_ATTEMPT
+        if await self._db.execute(Scope(tenant), DROP_SESSION, tenant, *thread, key, *by) == 0:
+            await _check_not_superseded(self._db, Scope(tenant), tenant, by)
 
 
 class TaskStore:
@@ -192,27 +239,60 @@ class TaskStore:
         row = await self._db.find(self._scope(tenant), LOAD_DATA, tenant, task_id, key)
         return row["value"] if row else None
 
-    async def save(self, tenant: UUID, task_id: UUID, key: str, value: Any, limit_bytes: int) -> bool:
-        """Keep a value for the task's skill; False when that would be too much. To be called one by one for a task."""
-        return await self._db.execute(self._scope(tenant), SAVE_DATA, tenant, task_id, key, value, limit_bytes) > 0
+    async def save(
+        self, tenant: UUID, task_id: UUID, key: str, value: Any, limit_bytes: int, *, attempt: int | None = None
+    ) -> bool:
+        """Keep a value for the task's skill; return False when that would be too much. Call it one by one for a task.
+
+        Raises:
+            AttemptFenced: a later attempt has the task; nothing is changed.
+        """
+        scope = self._scope(tenant)
+        if await self._db.execute(scope, SAVE_DATA, tenant, task_id, key, value, limit_bytes, attempt) > 0:
+            return True
+        await _check_not_superseded(self._db, scope, tenant, (task_id, attempt))
+        return False
 
     async def modify(
-        self, tenant: UUID, task_id: UUID, key: str, change: Callable[[Any], Any], limit_bytes: int
+        self,
+        tenant: UUID,
+        task_id: UUID,
+        key: str,
+        change: Callable[[Any], Any],
+        limit_bytes: int,
+        *,
+        attempt: int | None = None,
     ) -> Any:
         """Replace a value by what `change` makes of it, under the lock of the value; return that.
 
         Raises:
+            AttemptFenced: a later attempt has the task; nothing is changed.
             TaskStateTooLarge: the task would keep more than it may; nothing is changed.
         """
         async with self._db.unit(self._scope(tenant)):
             row = await self._db.find(self._scope(tenant), LOCK_DATA, tenant, task_id, key)
             value = change(row["value"] if row else None)
             if value is None:
-                await self.remove(tenant, task_id, key)
-            elif not await self.save(tenant, task_id, key, value, limit_bytes):
+                await self.remove(tenant, task_id, key, attempt=attempt)
+            elif not await self.save(tenant, task_id, key, value, limit_bytes, attempt=attempt):
                 raise TaskStateTooLarge(limit_bytes=limit_bytes)
             return value
 
-    async def remove(self, tenant: UUID, task_id: UUID, key: str) -> None:
-        """Forget a value."""
-        await self._db.execute(self._scope(tenant), DROP_DATA, tenant, task_id, key)
+    async def remove(self, tenant: UUID, task_id: UUID, key: str, *, attempt: int | None = None) -> None:
+        """Remove a value.
+
+        Raises:
+            AttemptFenced: a later attempt has the task; nothing is changed.
+        """
+        scope = self._scope(tenant)
+        if await self._db.execute(scope, DROP_DATA, tenant, task_id, key, attempt) == 0:
+            await _check_not_superseded(self._db, scope, tenant, (task_id, attempt))
+
+
+async def _check_not_superseded(
+    db: Database, scope: Scope, tenant: UUID, attempt: tuple[UUID | None, int | None]
+) -> None:
+    """Tell why nothing was changed: refuse an attempt whose task a later one has."""
+    row = await db.find(scope, SUPERSEDED, tenant, *attempt)
+    if row is not None and row["superseded"]:
+        raise AttemptFenced

@@ -18,6 +18,7 @@ from dragoman.services.tasks import events
 from dragoman.services.tasks.engine.retries import is_database_away
 from dragoman.services.tasks.errors import ArtifactTooLarge, EffectBusy, StateTooLarge, TaskStateTooLarge
 from dragoman.services.tasks.events import Json
+from dragoman.services.tasks.models import AttemptRef
 from dragoman.services.tasks.store import TaskStore, ThreadStore
 from dragoman.services.tasks.turns.drafts import Drafts
 from dragoman.services.tasks.turns.execution import Job, TurnPostponed
@@ -90,14 +91,18 @@ class TurnHost:
             # One by one: each is checked against what the others came to.
             async with self._saving:
                 kept = await self._asked(
-                    self._store.save(self._tenant, self._job.task_id, key, value, self._most.state_bytes)
+                    self._store.save(
+                        self._tenant, self._job.task_id, key, value, self._most.state_bytes, attempt=self._job.attempt
+                    )
                 )
             if not kept:
                 raise TaskStateTooLarge(limit_bytes=self._most.state_bytes)
             return
         await self._asked(self._job.store())  # the conversation is born with its first task
         kept = await self._asked(
-            self._threads.save(self._tenant, self._job.thread, key, value, self._most.thread_bytes)
+            self._threads.save(
+                self._tenant, self._job.thread, key, value, self._most.thread_bytes, attempt=self._attempt
+            )
         )
         if not kept:
             raise StateTooLarge(limit_bytes=self._most.thread_bytes)
@@ -111,19 +116,23 @@ class TurnHost:
         if scope == "task":
             async with self._saving:
                 return await self._asked(
-                    self._store.modify(self._tenant, self._job.task_id, key, change, self._most.state_bytes)
+                    self._store.modify(
+                        self._tenant, self._job.task_id, key, change, self._most.state_bytes, attempt=self._job.attempt
+                    )
                 )
         await self._asked(self._job.store())  # the conversation is born with its first task
         return await self._asked(
-            self._threads.modify(self._tenant, self._job.thread, key, change, self._most.thread_bytes)
+            self._threads.modify(
+                self._tenant, self._job.thread, key, change, self._most.thread_bytes, attempt=self._attempt
+            )
         )
 
     async def remove(self, scope: kit.Scope, key: str) -> None:
         """Forget the value."""
         if scope == "task":
-            await self._asked(self._store.remove(self._tenant, self._job.task_id, key))
+            await self._asked(self._store.remove(self._tenant, self._job.task_id, key, attempt=self._job.attempt))
         else:
-            await self._asked(self._threads.remove(self._tenant, self._job.thread, key))
+            await self._asked(self._threads.remove(self._tenant, self._job.thread, key, attempt=self._attempt))
 
     async def update(self, text: str, percent: float | None) -> None:
         """Tell followers how far it is."""
@@ -172,6 +181,10 @@ class TurnHost:
             raise
         finally:
             _close(answer)
+
+    @property
+    def _attempt(self) -> AttemptRef:
+        return AttemptRef(self._job.task_id, self._job.attempt)
 
     @property
     def _tenant(self) -> UUID:
