@@ -9,7 +9,7 @@ from dragoman.errors import NotFound
 from dragoman.gate import Gate
 from dragoman.infra.limits import Admitted
 from dragoman.operations import AnyOperation, Handlers, Output
-from dragoman.services.tasks.turns.execution import Made
+from dragoman.services.tasks.turns.execution import ToolOutput
 
 
 class GateTools:
@@ -46,13 +46,13 @@ class GateTools:
 
     async def run(
         self, caller: Caller, name: str, arguments: Any, *, key: str | None, admitted: Admitted | None = None
-    ) -> Made:
+    ) -> ToolOutput:
         """The tool's output; with `admitted` the call was counted where it came in."""
         operation = self._get(name)
         key = key if operation.writes else None
         return _made(await self._gate.run(operation, caller, arguments, admitted=admitted, idempotency_key=key))
 
-    async def find_done(self, caller: Caller, name: str, arguments: Any, *, key: str) -> Made | None:
+    async def find_done(self, caller: Caller, name: str, arguments: Any, *, key: str) -> ToolOutput | None:
         """What the tool gave when it was run under this key, or None when it was not."""
         operation = self._get(name)
         found = await self._gate.find_done(operation, caller, arguments, idempotency_key=key)
@@ -65,7 +65,7 @@ class GateTools:
         return operation
 
 
-def _made(output: Output) -> Made:
+def _made(output: Output) -> ToolOutput:
     kept = output.without_secrets()
     shown = output.model_dump(mode="json")
-    return Made(shown, shown if kept is output else kept.model_dump(mode="json"))
+    return ToolOutput(shown, shown if kept is output else kept.model_dump(mode="json"))

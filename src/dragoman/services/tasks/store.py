@@ -97,7 +97,7 @@ DELETE FROM task_data WHERE tenant_id = $1 AND task_id = $2 AND key = $3
 
 
 def read_task(row: Any, columns: int | None = None) -> Task:
-    """The task in the first columns of a row."""
+    """Return the task in the first columns of a row."""
     task = Task(*row[:columns])
     task.state = State(task.state)
     if task.delegated:  # one that was handed over says in every view how it stands
@@ -112,17 +112,17 @@ class ThreadStore:
         self._db = db
 
     async def find(self, tenant: UUID, thread: ThreadKey) -> tuple[bool, int] | None:
-        """Whether it has expired, and how much it holds; None when there is none."""
+        """Return whether it has expired and how many bytes it holds; None when there is none."""
         row = await self._db.find(Scope(tenant), FIND_THREAD, tenant, *thread)
         return (row["expired"], row["bytes"]) if row else None
 
-    async def said(self, tenant: UUID, thread: ThreadKey) -> list[Json]:
-        """The conversation, while it is fresh."""
+    async def messages(self, tenant: UUID, thread: ThreadKey) -> list[Json]:
+        """Return the messages of a conversation whose context has not expired."""
         row = await self._db.find(Scope(tenant), LOAD_CONTEXT, tenant, *thread)
         return row["conversation_context"] if row else []
 
     async def load(self, tenant: UUID, thread: ThreadKey, key: str) -> Any | None:
-        """A value that a skill kept for the conversation."""
+        """Return a value that a skill kept for the conversation."""
         row = await self._db.find(Scope(tenant), LOAD_SESSION, tenant, *thread, key)
         return row["value"] if row else None
 
@@ -191,7 +191,7 @@ class TaskStore:
         self._scope = scope
 
     async def find(self, tenant: UUID, ref: str) -> Task | None:
-        """One task, by its id or by the one that its caller chose."""
+        """Return a task by its id or by the alias that its caller chose."""
         try:
             row = await self._db.find(self._scope(tenant), FIND, tenant, UUID(ref))
         except ValueError:
@@ -205,7 +205,7 @@ class TaskStore:
         return [read_task(row) if (row := rows.get(task_id)) else None for task_id in ids]
 
     async def events(self, tenant: UUID, task_id: UUID, after: int, limit: int = 1000) -> list[LoggedEvent]:
-        """What happened since; fewer than the limit when they are large, so that a reader holds little at a time."""
+        """Return the events after a number; fewer than the limit when they are large, to bound memory."""
         rows = await self._db.fetch(self._scope(tenant), EVENTS, tenant, task_id, after, limit, _PAGE_BYTES)
         return [LoggedEvent(row["seq"], row["at"], events.decode(row["body"])) for row in rows]
 
@@ -215,13 +215,13 @@ class TaskStore:
         return [row["message"] for row in rows]
 
     async def replay(self, tenant: UUID, task_id: UUID, *, until: int | None = None) -> AsyncGenerator[LoggedEvent]:
-        """The log from its beginning, with no more of it in memory than is read at a time."""
+        """Yield the log from its beginning, one page in memory at a time."""
         seq = 0
         while (until is None or seq < until) and (page := await self.events(tenant, task_id, seq)):
-            for happening in page:
-                seq = happening.seq
+            for logged in page:
+                seq = logged.seq
                 if until is None or seq <= until:
-                    yield happening
+                    yield logged
 
     async def page(self, tenant: UUID, query: TaskQuery, visible: Visible) -> list[Task]:
         """Return a page of tasks; one more than the limit when there are more."""
@@ -235,7 +235,7 @@ class TaskStore:
         return row["n"] if row else 0
 
     async def load(self, tenant: UUID, task_id: UUID, key: str) -> Any | None:
-        """A value that the task's skill kept."""
+        """Return a value that the task's skill kept."""
         row = await self._db.find(self._scope(tenant), LOAD_DATA, tenant, task_id, key)
         return row["value"] if row else None
 

@@ -22,8 +22,8 @@ from dragoman.services.tasks.turns.run import (
     Turn,
     TurnDependencies,
     TurnRun,
-    begun,
     ended_within,
+    opening_events,
     outcome_of,
     turn_birth,
 )
@@ -60,7 +60,7 @@ class DirectCall:
         try:
             ended = await ended_within(self._work, min(moment_s, self._on.deadlines.after_s))
         except asyncio.CancelledError:
-            self._work.add_done_callback(_seen)
+            self._work.add_done_callback(_retrieve_exception)
             if not self._writing:
                 self._become_turn()  # it goes on, although nobody waits for it
             raise
@@ -74,7 +74,7 @@ class DirectCall:
     async def _perform(self) -> Outcome:
         # Without a deadline: what is not over within a moment becomes a turn, and that has one.
         try:
-            outcome = await self._on.executor.call(self._caller, self._call, self._task.id, self._tell)
+            outcome = await self._on.executor.call(self._caller, self._call, self._task.id, self._report_progress)
         except Exception as error:
             if self._run is not None:
                 raise  # the turn knows whether it can be tried again
@@ -89,7 +89,7 @@ class DirectCall:
         message = events.said_by_agent(on.new_id, outcome.message) if outcome.message else None
         artifacts = [events.ArtifactEvent(artifact) for artifact in outcome.artifacts]
         status = events.StatusEvent(State.IN_PROGRESS, outcome.state, attempt=1, message=message, error=outcome.error)
-        happened = [*begun(task), *artifacts, status]
+        log = [*opening_events(task), *artifacts, status]
         task.state, task.message, task.error = outcome.state, message, outcome.error
         task.skill, task.status_at, task.artifacts = self._skill, datetime.now(UTC), outcome.artifacts
         if message is not None:
@@ -100,27 +100,27 @@ class DirectCall:
             task.caller = {**task.caller, **UNRECORDED}
         else:
             record = begun_record(on.trail, self._caller, task, self._call)
-        await on.engine.add_turn(turn_birth(task, happened, record))
+        await on.engine.add_turn(turn_birth(task, log, record))
         on.engine.notifier.wake(task.id)  # nobody could know of it before, but one may have asked to be told
-        task.seq = len(happened)
+        task.seq = len(log)
         code = outcome.error["code"] if outcome.error is not None else None
         on.engine.metrics.turned(task.skill, task.state.value, time.time() - self._started_s, code)
 
     def _become_turn(self) -> TurnRun:
         """Hand the work over to a turn of the engine, which awaits it."""
         if self._run is None:
-            self._work.add_done_callback(_seen)
+            self._work.add_done_callback(_retrieve_exception)
             age_s = time.time() - self._started_s
             turn = Turn(self._caller, self._message, self._call, work=self._work, age_s=age_s)
             self._run = TurnRun(self._on, self._task, turn, self._on.engine.lease(self._task.id, 1), stored=False)
             self._on.engine.start(self._run)
         return self._run
 
-    async def _tell(self, text: str, percent: float | None) -> None:
+    async def _report_progress(self, text: str, percent: float | None) -> None:
         await self._become_turn().append(events.ProgressEvent(text, percent))
 
 
-def _seen(work: "asyncio.Task[Outcome]") -> None:
-    """Look at what became of the work, which nobody may have waited for."""
+def _retrieve_exception(work: "asyncio.Task[Outcome]") -> None:
+    """Mark the exception of the work as retrieved: its sender may have left."""
     if not work.cancelled():
         work.exception()

@@ -1,4 +1,4 @@
-"""What a task has shown of its work before it is done, put together from its log."""
+"""The artifacts that a task has shown before it has ended, put together from its log."""
 
 from dragoman.services.tasks.events import ArtifactEvent, Event, StatusEvent
 from dragoman.services.tasks.lifecycle import State
@@ -6,9 +6,9 @@ from dragoman.services.tasks.models import Json
 
 
 class Drafts:
-    """The artifacts as they stand, event by event.
+    """The artifacts after each event of the log.
 
-    What an attempt showed before another took over, or before it was tried again, is void: it is shown again.
+    What an attempt showed before another took over, or before a retry, is void: the next attempt shows it again.
     """
 
     def __init__(self) -> None:
@@ -17,7 +17,7 @@ class Drafts:
 
     @property
     def artifacts(self) -> list[Json]:
-        """What was shown so far."""
+        """The artifacts that were shown so far."""
         return list(self._drafts.values())
 
     def take(self, event: Event) -> None:

@@ -46,8 +46,8 @@ class EventBuffer:
         """Write what is held."""
         async with self._writing:
             if self._closed:
-                return  # who closed it takes what is held, and writes it with the end
-            events, size = self._emptied()
+                return  # what is held is written with the end of the turn
+            events, size = self._take_held()
             if not events:
                 return
             try:
@@ -58,11 +58,11 @@ class EventBuffer:
                 raise
 
     async def take(self) -> list[Loggable]:
-        """What is held, for one who writes it along with something else; a write under way is waited for."""
+        """Return and clear what is held, to be written along with something else; a write under way is awaited."""
         if not self._events and not self._writing.locked():
             return []
         async with self._writing:
-            return self._emptied()[0]
+            return self._take_held()[0]
 
     def close(self) -> None:
         """Begin no further write; one under way goes on. What is held is for `take`."""
@@ -72,7 +72,7 @@ class EventBuffer:
         # The run holds this, and must not be held by it: every task would wait for the collector.
         self._write = _discard
 
-    def _emptied(self) -> tuple[list[Loggable], int]:
+    def _take_held(self) -> tuple[list[Loggable], int]:
         held = self._events, self._bytes
         self._events, self._bytes = [], 0
         return held

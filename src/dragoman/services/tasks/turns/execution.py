@@ -1,4 +1,4 @@
-"""What a task asks of the code that does the work, and what that code may ask back.
+"""The interface between a turn and the code that does its work.
 
 The core knows tasks; it does not know how agents are written. An executor stands between: it is given a Job and returns
 an Outcome, which names the state that the task goes to.
@@ -21,8 +21,8 @@ from dragoman.services.tasks.models import Json, ThreadKey, ToolCall
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """The output of a tool as JSON: as it is shown to who asked, and as it may be kept."""
+class ToolOutput:
+    """The output of a tool as JSON: `shown` to the caller, `kept` in the task, without secrets."""
 
     shown: Any
     kept: Any
@@ -113,23 +113,23 @@ class Executor(Protocol):
         ...
 
     def skill_of(self, call: ToolCall | None, skill: str | None) -> str | None:
-        """Whose work it is, as far as that is known before it is done: `skill` unless the call says otherwise."""
+        """Return the skill of the tool that is called, else `skill`."""
         ...
 
     def is_direct(self, call: ToolCall | None) -> bool:
-        """Whether the message calls an operation with no detour: then no agent is asked."""
+        """Check whether the message calls an operation directly, without an agent."""
         ...
 
     def is_whole(self, call: ToolCall | None) -> bool:
-        """Whether the message calls an operation with no detour, and that one is done as a whole or not at all."""
+        """Check whether the message calls an operation directly that happens as a whole or not at all."""
         ...
 
     def reads(self, call: ToolCall) -> bool:
-        """Whether the operation that is called changes nothing."""
+        """Check whether the operation changes nothing."""
         ...
 
     def keepable(self, message: Json, call: ToolCall | None) -> Json:
-        """The message as it may be kept: with `withheld` where secrets of the call were taken out."""
+        """Return the message without the secrets of the call, marked `withheld` where there were any."""
         ...
 
 
@@ -137,31 +137,31 @@ class Tools(Protocol):
     """Runs operations through the gate, by the names that they have as tools."""
 
     def has(self, name: str) -> bool:
-        """Whether there is such a tool."""
+        """Check whether there is a tool of this name."""
         ...
 
     def is_whole(self, name: str) -> bool:
-        """Whether there is such a tool, and it changes nothing, or all at once with its idempotency key."""
+        """Check whether a tool changes nothing, or everything in one transaction with its idempotency key."""
         ...
 
     def reads(self, name: str) -> bool:
-        """Whether there is such a tool, and it changes nothing."""
+        """Check whether a tool changes nothing."""
         ...
 
     def keepable(self, name: str, arguments: Any) -> Any:
-        """What may be kept of the arguments of a tool: all but the secrets."""
+        """Return the arguments of a tool without their secrets."""
         ...
 
     async def run(
         self, caller: Caller, name: str, arguments: Any, *, key: str | None, admitted: Admitted | None = None
-    ) -> Made:
-        """The tool's output; with `admitted` the call was counted where it came in.
+    ) -> ToolOutput:
+        """Return the output of a tool; with `admitted` the call was counted where it came in.
 
         Raises:
             DragomanError: a guard refused it, the arguments are wrong, or it failed.
         """
         ...
 
-    async def find_done(self, caller: Caller, name: str, arguments: Any, *, key: str) -> Made | None:
-        """What the tool gave when it was run under this key, or None when it was not."""
+    async def find_done(self, caller: Caller, name: str, arguments: Any, *, key: str) -> ToolOutput | None:
+        """Return the output of the run under this key; None when there was none."""
         ...

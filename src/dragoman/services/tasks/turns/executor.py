@@ -15,12 +15,12 @@ from dragoman.services.tasks.errors import ArtifactTooLarge, SecretsGone
 from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.models import Json, ToolCall, names_tool
 from dragoman.services.tasks.store import TaskStore, ThreadStore
-from dragoman.services.tasks.turns.execution import Job, Made, Outcome, Tools
+from dragoman.services.tasks.turns.execution import Job, Outcome, ToolOutput, Tools
 from dragoman.services.tasks.turns.host import Sizes, TurnHost, artifact_json, parts_json
 
 
 class TaskExecutor:
-    """Calls a named operation with no detour; everything else is a turn of the agent."""
+    """Calls a named operation directly; everything else is a turn of the agent."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class TaskExecutor:
         self._asking = frozenset(tool.name for tool in agent.tools if tool.may_ask)
 
     async def execute(self, job: Job) -> Outcome:
-        """How the work ended.
+        """Do the work and return how it ended.
 
         Raises:
             InvalidInput: the message names a tool in a wrong way.
@@ -58,15 +58,15 @@ class TaskExecutor:
             return await self._turn(job, self._agent)
 
     def is_direct(self, call: ToolCall | None) -> bool:
-        """Whether the message calls an operation with no detour: then no agent is asked."""
+        """Check whether the message calls an operation directly, without an agent."""
         return call is not None and self._find_direct(call.name) is not None
 
     def is_whole(self, call: ToolCall | None) -> bool:
-        """Whether the message calls an operation with no detour, and that one is done as a whole or not at all."""
+        """Check whether the message calls an operation directly that happens as a whole or not at all."""
         return call is not None and call.name is not None and self._tools.is_whole(call.name) and self.is_direct(call)
 
     def reads(self, call: ToolCall) -> bool:
-        """Whether the operation that is called changes nothing."""
+        """Check whether the operation changes nothing."""
         return call.name is not None and self._tools.reads(call.name)
 
     async def call(self, caller: Caller, call: ToolCall, task_id: UUID, progress: Progress) -> Outcome:
@@ -79,12 +79,12 @@ class TaskExecutor:
         return self._completed(name, output)
 
     def skill_of(self, call: ToolCall | None, skill: str | None) -> str | None:
-        """The skill of the tool that the message names, else the one that the task is with."""
+        """Return the skill of the tool that the message names, else that of the task."""
         name = call.name if call is not None else None
         return _skill(name) if name is not None and self._tools.has(name) else skill
 
     def keepable(self, message: Json, call: ToolCall | None) -> Json:
-        """The message without the secrets of the operations that it names."""
+        """Return the message without the secrets of the operations that it names."""
         if call is None:
             return message
         # Only the first call is run, but another in the same message may hold a secret too.
@@ -92,7 +92,7 @@ class TaskExecutor:
         return message if parts == message["parts"] else message | {"parts": parts, "withheld": True}
 
     def _find_direct(self, name: str | None) -> str | None:
-        """The name, where it is that of an operation that is called with no detour."""
+        """Return the name if it is that of an operation that is called directly."""
         return name if name is not None and self._tools.has(name) and name not in self._asking else None
 
     def _keepable_part(self, part: Json) -> Json:
@@ -101,32 +101,34 @@ class TaskExecutor:
         name, arguments = self._find_direct(part["data"]["tool"]), part["data"].get("arguments")
         if name is None:
             return part
-        kept = self._tools.keepable(name, arguments)
-        return part if kept == arguments else part | {"data": part["data"] | {"arguments": kept}}
+        without_secrets = self._tools.keepable(name, arguments)
+        if without_secrets == arguments:
+            return part
+        return part | {"data": part["data"] | {"arguments": without_secrets}}
 
     async def _call(self, job: Job, name: str, arguments: Any, *, key: str) -> Outcome:
         async def progress(text: str, percent: float | None) -> None:
             await job.report(events.ProgressEvent(text, percent))
 
         with progress_to(progress):
-            made = await self._made(job, name, arguments, key=key)
-        return self._completed(name, made)
+            output = await self._run_tool(job, name, arguments, key=key)
+        return self._completed(name, output)
 
-    def _completed(self, name: str, made: Made) -> Outcome:
-        if len(orjson.dumps(made.shown)) > self._sizes.artifact_bytes:
+    def _completed(self, name: str, output: ToolOutput) -> Outcome:
+        if len(orjson.dumps(output.shown)) > self._sizes.artifact_bytes:
             return _outcome(_too_large(self._sizes.artifact_bytes, _skill(name)), {}, None)
-        kept, shown = ([_data_artifact(name, data)] for data in (made.kept, made.shown))
+        kept, shown = ([_data_artifact(name, data)] for data in (output.kept, output.shown))
         return Outcome(State.SUCCEEDED, skill=_skill(name), artifacts=kept, once=shown if shown != kept else [])
 
-    async def _made(self, job: Job, name: str, arguments: Any, *, key: str) -> Made:
+    async def _run_tool(self, job: Job, name: str, arguments: Any, *, key: str) -> ToolOutput:
         if not job.message.get("withheld"):
             admitted = job.tool_call.admitted if job.tool_call is not None else None
             return await self._tools.run(job.caller, name, arguments, key=key, admitted=admitted)
-        # Another process had the secrets, and died with them.
-        done = await self._tools.find_done(job.caller, name, arguments, key=key)
-        if done is None:
+        # The process that had the secrets has died.
+        output = await self._tools.find_done(job.caller, name, arguments, key=key)
+        if output is None:
             raise SecretsGone(name)
-        return done
+        return output
 
     async def _turn(self, job: Job, agent: kit.Agent) -> Outcome:
         content = kit.Content.model_validate({"parts": job.message["parts"]})
@@ -161,40 +163,40 @@ class TaskExecutor:
     async def _thread(self, job: Job) -> kit.Thread:
         if job.fresh:
             return kit.Thread()
-        said = await self._threads.said(job.caller.tenant, job.thread)
-        if said and said[-1] == job.message:  # by its content: clients use one message id for several messages
-            said = said[:-1]
-        turns = [
+        messages = await self._threads.messages(job.caller.tenant, job.thread)
+        if messages and messages[-1] == job.message:  # by its content: clients use one message id for several messages
+            messages = messages[:-1]
+        thread_events = [
             (kit.Event.user if message["role"] == "user" else kit.Event.assistant)(
                 kit.Content.model_validate({"parts": message["parts"]})
             )
-            for message in said
+            for message in messages
         ]
-        return kit.Thread().add_events(turns)
+        return kit.Thread().add_events(thread_events)
 
 
-def _outcome(turn: kit.Turn, drafts: dict[str, kit.Artifact], waited: Json | None) -> Outcome:
+def _outcome(turn: kit.Turn, drafts: dict[str, kit.Artifact], earlier_slot: Json | None) -> Outcome:
     match turn.result:
         case kit.Completed(message=message, artifacts=artifacts):
-            made = drafts | {artifact.name: artifact for artifact in artifacts}
+            by_name = drafts | {artifact.name: artifact for artifact in artifacts}
             return Outcome(
                 State.SUCCEEDED,
                 turn.skill_id,
                 parts_json(message),
-                [artifact_json(one) for one in made.values()],
-                shown=frozenset(name for name, draft in drafts.items() if made[name] == draft),
+                [artifact_json(artifact) for artifact in by_name.values()],
+                shown=frozenset(name for name, draft in drafts.items() if by_name[name] == draft),
             )
         case kit.InputRequired(message=message, slot=slot):
             auth = isinstance(turn.result, kit.AuthRequired)
-            kept: Json = slot.dump() | ({"auth": True} if auth else {})
+            slot_json: Json = slot.dump() | ({"auth": True} if auth else {})
             if slot.asks:
-                kept["asking"] = _asking(slot, waited)
-            return Outcome(State.INPUT_REQUIRED, turn.skill_id, parts_json(message), slot=kept, auth=auth)
+                slot_json["asking"] = _question_id(slot, earlier_slot)
+            return Outcome(State.INPUT_REQUIRED, turn.skill_id, parts_json(message), slot=slot_json, auth=auth)
         case kit.Reply(message=message):
             return Outcome(State.SUCCEEDED, turn.skill_id, parts_json(message), reply=True)
         case kit.Failed(error=error, code=code, details=details):
-            shown: Json = {"code": code or "SKILL_FAILED", "message": error, "details": details}
-            return Outcome(State.FAILED, turn.skill_id, [{"kind": "text", "text": error}], error=shown)
+            error_json: Json = {"code": code or "SKILL_FAILED", "message": error, "details": details}
+            return Outcome(State.FAILED, turn.skill_id, [{"kind": "text", "text": error}], error=error_json)
         case kit.Rejected(reason=reason):
             refusal: Json = {"code": "SKILL_REJECTED", "message": reason, "details": {}}
             return Outcome(
@@ -208,24 +210,25 @@ def _too_large(limit_bytes: int, skill_id: str | None) -> kit.Turn:
 
 
 def _size(result: kit.OnRequestResult, drafts: dict[str, kit.Artifact]) -> int:
-    """How much would be kept of it; found before it is written down, which takes as much again."""
+    """Return the size of what would be stored, without encoding it."""
     match result:
         case kit.Completed(message=message, artifacts=artifacts):
-            made = drafts | {artifact.name: artifact for artifact in artifacts}
-            return sum(one.size_bytes for one in made.values()) + (message.size_bytes if message is not None else 0)
+            by_name = drafts | {artifact.name: artifact for artifact in artifacts}
+            artifact_bytes = sum(artifact.size_bytes for artifact in by_name.values())
+            return artifact_bytes + (message.size_bytes if message is not None else 0)
         case kit.InputRequired(message=message, slot=slot):
             return message.size_bytes + len(orjson.dumps(slot.dump()))
         case kit.Reply(message=message):
             return message.size_bytes
-        case kit.Failed(error=words) | kit.Rejected(reason=words):
-            return len(words)
+        case kit.Failed(error=text) | kit.Rejected(reason=text):
+            return len(text)
 
 
-def _asking(slot: kit.SkillSlot, waited: Json | None) -> str:
-    """What tells this question from all others of the task; what is left of one is still the same question."""
-    before = waited or {}
-    left = slot.answers and set(slot.asks) < set(before.get("asks", ()))
-    return before["asking"] if left else new_text_id()[-12:]
+def _question_id(slot: kit.SkillSlot, earlier_slot: Json | None) -> str:
+    """Return the id of a question; the rest of a question that was answered in part has the same id."""
+    earlier = earlier_slot or {}
+    is_rest = slot.answers and set(slot.asks) < set(earlier.get("asks", ()))
+    return earlier["asking"] if is_rest else new_text_id()[-12:]
 
 
 def _data_artifact(name: str, data: Any) -> Json:

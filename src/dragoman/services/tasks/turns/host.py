@@ -1,4 +1,4 @@
-"""What a running skill asks of the server: values that last, side effects that happen once, words for followers.
+"""What a running skill asks of the server: state that lasts, side effects that happen once, progress for followers.
 
 Nothing is done for an attempt that no longer has its task. When our own database is away, the turn is postponed: its
 skill is not asked to deal with that.
@@ -38,11 +38,11 @@ class Sizes:
 class TurnHost:
     """Implements kit's ports for one turn."""
 
-    def __init__(self, job: Job, store: TaskStore, threads: ThreadStore, sizes: Sizes) -> None:
+    def __init__(self, job: Job, store: TaskStore, threads: ThreadStore, limits: Sizes) -> None:
         self._job = job
         self._store = store
         self._threads = threads
-        self._most = sizes
+        self._limits = limits
         self._saving = asyncio.Lock()
         self._chunks: dict[str, list[kit.Artifact]] = {}
         self._sizes: dict[str, int] = {}
@@ -59,7 +59,7 @@ class TurnHost:
 
     @property
     def drafts(self) -> dict[str, kit.Artifact]:
-        """What was shown on the way, each as a whole."""
+        """The artifacts that were shown on the way, each joined from its chunks."""
         return {name: kit.Artifact.joined(chunks) for name, chunks in self._chunks.items()}
 
     async def once(
@@ -72,14 +72,14 @@ class TurnHost:
         repeatable: bool = False,
     ) -> Json:
         """Perform a side effect unless it was performed before; the task is stored first, so that there is a ledger."""
-        await self._asked(self._job.store())
-        return await self._asked(self._job.effects.once(step, request, perform, find=find, repeatable=repeatable))
+        await self._ask(self._job.store())
+        return await self._ask(self._job.effects.once(step, request, perform, find=find, repeatable=repeatable))
 
     async def load(self, scope: kit.Scope, key: str) -> JsonValue:
         """Return the value, or None."""
         if scope == "task":
-            return await self._asked(self._store.load(self._tenant, self._job.task_id, key))
-        return await self._asked(self._threads.load(self._tenant, self._job.thread, key))
+            return await self._ask(self._store.load(self._tenant, self._job.task_id, key))
+        return await self._ask(self._threads.load(self._tenant, self._job.thread, key))
 
     async def save(self, scope: kit.Scope, key: str, value: JsonValue) -> None:
         """Keep the value.
@@ -90,22 +90,22 @@ class TurnHost:
         if scope == "task":
             # One by one: each is checked against what the others came to.
             async with self._saving:
-                kept = await self._asked(
+                kept = await self._ask(
                     self._store.save(
-                        self._tenant, self._job.task_id, key, value, self._most.state_bytes, attempt=self._job.attempt
+                        self._tenant, self._job.task_id, key, value, self._limits.state_bytes, attempt=self._job.attempt
                     )
                 )
             if not kept:
-                raise TaskStateTooLarge(limit_bytes=self._most.state_bytes)
+                raise TaskStateTooLarge(limit_bytes=self._limits.state_bytes)
             return
-        await self._asked(self._job.store())  # the conversation is born with its first task
-        kept = await self._asked(
+        await self._ask(self._job.store())  # the conversation is born with its first task
+        kept = await self._ask(
             self._threads.save(
-                self._tenant, self._job.thread, key, value, self._most.thread_bytes, attempt=self._attempt
+                self._tenant, self._job.thread, key, value, self._limits.thread_bytes, attempt=self._attempt
             )
         )
         if not kept:
-            raise StateTooLarge(limit_bytes=self._most.thread_bytes)
+            raise StateTooLarge(limit_bytes=self._limits.thread_bytes)
 
     async def modify(self, scope: kit.Scope, key: str, change: Callable[[JsonValue], JsonValue]) -> JsonValue:
         """Replace the value by what `change` makes of it, against all other processes.
@@ -115,32 +115,37 @@ class TurnHost:
         """
         if scope == "task":
             async with self._saving:
-                return await self._asked(
+                return await self._ask(
                     self._store.modify(
-                        self._tenant, self._job.task_id, key, change, self._most.state_bytes, attempt=self._job.attempt
+                        self._tenant,
+                        self._job.task_id,
+                        key,
+                        change,
+                        self._limits.state_bytes,
+                        attempt=self._job.attempt,
                     )
                 )
-        await self._asked(self._job.store())  # the conversation is born with its first task
-        return await self._asked(
+        await self._ask(self._job.store())  # the conversation is born with its first task
+        return await self._ask(
             self._threads.modify(
-                self._tenant, self._job.thread, key, change, self._most.thread_bytes, attempt=self._attempt
+                self._tenant, self._job.thread, key, change, self._limits.thread_bytes, attempt=self._attempt
             )
         )
 
     async def remove(self, scope: kit.Scope, key: str) -> None:
         """Forget the value."""
         if scope == "task":
-            await self._asked(self._store.remove(self._tenant, self._job.task_id, key, attempt=self._job.attempt))
+            await self._ask(self._store.remove(self._tenant, self._job.task_id, key, attempt=self._job.attempt))
         else:
-            await self._asked(self._threads.remove(self._tenant, self._job.thread, key, attempt=self._attempt))
+            await self._ask(self._threads.remove(self._tenant, self._job.thread, key, attempt=self._attempt))
 
     async def update(self, text: str, percent: float | None) -> None:
         """Tell followers how far it is."""
-        await self._asked(self._job.report(events.ProgressEvent(text, percent)))
+        await self._ask(self._job.report(events.ProgressEvent(text, percent)))
 
     async def log(self, text: str, level: kit.LogLevel) -> None:
         """Tell followers how it is done; by itself this makes no task of work that ends at once."""
-        await self._asked(self._job.note(events.LogEvent(text, level)))
+        await self._ask(self._job.note(events.LogEvent(text, level)))
 
     async def artifact(self, artifact: kit.Artifact, *, append: bool, last_chunk: bool) -> None:
         """Show a draft, or a further piece of one.
@@ -149,26 +154,26 @@ class TurnHost:
             ArtifactTooLarge: with it, the task would have made more than it may.
         """
         size = artifact.size_bytes + (self._sizes.get(artifact.name, 0) if append else 0)
-        if size + sum(self._sizes.values()) - self._sizes.get(artifact.name, 0) > self._most.artifact_bytes:
-            raise ArtifactTooLarge(limit_bytes=self._most.artifact_bytes)
+        if size + sum(self._sizes.values()) - self._sizes.get(artifact.name, 0) > self._limits.artifact_bytes:
+            raise ArtifactTooLarge(limit_bytes=self._limits.artifact_bytes)
         self._sizes[artifact.name] = size
         chunks = self._chunks.setdefault(artifact.name, [])
         if not append:
             chunks.clear()
         chunks.append(artifact)
         event = events.ArtifactEvent(artifact_json(artifact), append=append, last=last_chunk)
-        await self._asked(self._job.report(event, linger=True))
+        await self._ask(self._job.report(event, linger=True))
 
     async def activity(self, activity: kit.Activity, tools: tuple[str, ...]) -> None:
         """Note what the task is busy with, for its history; an answer that comes at once is not held up by it."""
-        await self._asked(self._job.note(events.ActivityEvent(activity.value, tuple(tools))))
+        await self._ask(self._job.note(events.ActivityEvent(activity.value, tuple(tools))))
 
-    async def _asked(self, answer: Awaitable[R]) -> R:
+    async def _ask(self, answer: Awaitable[R]) -> R:
         """Return the answer to an attempt that still has its task.
 
         Raises:
-            AttemptFenced: it has not.
-            TurnPostponed: it cannot be answered now, and the turn is run again later.
+            AttemptFenced: the attempt no longer has its task.
+            TurnPostponed: the database is away, or another attempt is at the effect: the turn is run again later.
         """
         try:
             self._job.lease.check()
@@ -192,17 +197,17 @@ class TurnHost:
 
 
 def _close(answer: Any) -> None:
-    """Close a coroutine that was never asked."""
+    """Close a coroutine that was not awaited."""
     if asyncio.iscoroutine(answer):
         answer.close()
 
 
 def artifact_json(artifact: kit.Artifact) -> Json:
     """Return an artifact as the task keeps it; its name is its id within the task."""
-    shown: Json = {"id": artifact.name, "name": artifact.name, "parts": parts_json(artifact.content) or []}
+    fields: Json = {"id": artifact.name, "name": artifact.name, "parts": parts_json(artifact.content) or []}
     if artifact.description:
-        shown["description"] = artifact.description
-    return shown
+        fields["description"] = artifact.description
+    return fields
 
 
 def parts_json(content: kit.Content | None) -> list[Json] | None:

@@ -13,7 +13,7 @@ from dragoman.services.tasks.models import Json, Task, ToolCall
 from dragoman.services.tasks.passages import SEND_MESSAGE
 
 _ANSWER = "message.answer"
-# The name of a tool is what the sender says it is.
+# The sender names the tool: it may be of any length.
 _LONGEST = 100
 
 
@@ -46,16 +46,16 @@ def answered_record(  # noqa: PLR0913 - what a turn has come to, each part by it
     to: State,
     *,
     attempt: int,
-    said: Sequence[Json],
+    messages: Sequence[Json],
     artifacts: Sequence[Json] | None,
     error: Json | None,
     refused: bool,
 ) -> Line:
     """Return the record of what a turn that was stored has come to; `refused` if its caller was let in no more."""
     details: dict[str, Detail] = {"owner": task.owner, "attempt": attempt, "state": to}
-    if said:
-        details["answer"] = hashed(said[-1])
-    rows = {f"tasks/{task.id}": turn_columns(to, [*task.history, *said], artifacts=artifacts)}
+    if messages:
+        details["answer"] = hashed(messages[-1])
+    rows = {f"tasks/{task.id}": turn_columns(to, [*task.history, *messages], artifacts=artifacts)}
     entry = Entry(
         "task.fail" if refused else _ANSWER,
         Outcome.REFUSED if refused else Outcome.DONE,

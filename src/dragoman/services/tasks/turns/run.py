@@ -128,7 +128,7 @@ class TurnRun(Attempt):
 
     @property
     def stored(self) -> bool:
-        """Whether the task is durable; else nobody but this process knows of it."""
+        """Whether the task is stored; until then only this process knows of it."""
         return self._stored
 
     async def store(self) -> None:
@@ -144,15 +144,15 @@ class TurnRun(Attempt):
 
     async def _store(self) -> None:
         task, since = self.task, now()
-        born = [*begun(task), *await self._buffer.take()]
+        log = [*opening_events(task), *await self._buffer.take()]
         # It may be stored although the answer is lost: without one, this process may not go on past the lease.
         self._on.engine.leased(self.lease, since=since)
         try:
-            await self._on.engine.add_turn(self._birth(born, queue=True))
+            await self._on.engine.add_turn(self._birth(log, queue=True))
         except Conflict:
             self.lease.until = inf
             raise
-        task.seq, self._stored, self.stored_seq = len(born), True, len(born)
+        task.seq, self._stored, self.stored_seq = len(log), True, len(log)
         self._known.set()
         self._on.engine.notifier.happened(task.id)
 
@@ -166,21 +166,21 @@ class TurnRun(Attempt):
         await asyncio.wait({self.work, known}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
         known.cancel()
 
-    def as_born(self) -> Task:
+    def at_birth(self) -> Task:
         """Return the task as it is right after its birth: what happened later follows from its `seq`."""
-        return replace(self.task, seq=self.stored_seq or len(begun(self.task)))
+        return replace(self.task, seq=self.stored_seq or len(opening_events(self.task)))
 
     async def perform(self) -> Step | Birth | None:
         """Answer the message; return what is to be written of it."""
         if self.task.alias is not None or self._turn.claim is not None:
             await self.store()  # the one who loses the race for an id or a key must not have done anything
         try:
-            outcome = self._turn.outcome or await self._answered()
+            outcome = self._turn.outcome or await self._answer()
         finally:
             self._buffer.close()
         if outcome.refused:
             await self._release_key()
-        return await self._written(outcome)
+        return await self._write_outcome(outcome)
 
     def unstorable(self) -> Step:
         """Return the step of a turn whose outcome cannot be stored."""
@@ -191,7 +191,7 @@ class TurnRun(Attempt):
         return Step.of(self.lease, self.task.tenant_id, events)
 
     def finished(self, outcome: Step | Birth | None, *, seq: int) -> None:
-        """Let the task be as it was written."""
+        """Update the task to what was written."""
         task = self.task
         if outcome is not None:
             self._stored, task.seq = True, seq
@@ -209,20 +209,20 @@ class TurnRun(Attempt):
         if (step := (self.task.slot or {}).get("effect")) is not None:
             await self._on.ledger.tell_if_known(self.task.tenant_id, self.task.id, step)
 
-    async def _answered(self) -> Outcome:
+    async def _answer(self) -> Outcome:
         if self._turn.picks > self._on.retries.max_attempts:
-            return _given_up(self._on.retries.max_attempts)
+            return _give_up(self._on.retries.max_attempts)
         job = self._job()
-        return await self._refused(job) or await self._worked(job)
+        return await self._find_refusal(job) or await self._execute(job)
 
-    async def _worked(self, job: Job) -> Outcome:
+    async def _execute(self, job: Job) -> Outcome:
         deadline = self._begin_deadline()
         try:
             outcome = await (self._turn.work or self._on.executor.execute(job))
         except kit.EffectUnknown as unknown:
-            return _asked(unknown, job)
+            return _ask_about_effect(unknown, job)
         except TurnPostponed as postponed:
-            return self._tried_again(postponed.cause)
+            return self._retry(postponed.cause)
         except asyncio.CancelledError:
             if not deadline.caught():
                 raise
@@ -232,9 +232,9 @@ class TurnRun(Attempt):
         finally:
             deadline.lift()
         away = _find_database_away(outcome)
-        return outcome if away is None else self._tried_again(away)
+        return outcome if away is None else self._retry(away)
 
-    async def _refused(self, job: Job) -> Outcome | None:
+    async def _find_refusal(self, job: Job) -> Outcome | None:
         """Return the outcome of a turn whose caller would not be let in now; a fresh turn was let in just before."""
         if not self._turn.claimed and job.caller is self._turn.caller:
             return None
@@ -249,7 +249,7 @@ class TurnRun(Attempt):
 
     def _failed(self, job: Job, error: Exception) -> Outcome:
         if is_database_away(error):
-            return self._tried_again(cast("DragomanError", error))
+            return self._retry(cast("DragomanError", error))
         skill = self._on.executor.skill_of(job.tool_call, job.skill)
         return outcome_of(error, job.task_id, skill, stored=self._stored)
 
@@ -280,7 +280,7 @@ class TurnRun(Attempt):
             ),
         )
 
-    def _tried_again(self, error: DragomanError) -> Outcome:
+    def _retry(self, error: DragomanError) -> Outcome:
         """Decide on another attempt; without a stored task there is nothing to try again, and the sender is told."""
         if not self._stored:
             raise error
@@ -293,7 +293,7 @@ class TurnRun(Attempt):
             case Verdict.EXHAUSTED | Verdict.FINAL:
                 return replace(failed(error), state=State.DEAD_LETTER)
 
-    async def _written(self, outcome: Outcome) -> Step | Birth | None:
+    async def _write_outcome(self, outcome: Outcome) -> Step | Birth | None:
         task = self.task
         async with self._storing:
             reported = await self._buffer.take()
@@ -307,7 +307,7 @@ class TurnRun(Attempt):
         task.state, task.message, task.error, task.slot = outcome.state, step.message, step.error, step.slot
         task.skill, task.status_at, task.artifacts = outcome.skill or task.skill, step.status_at, step.artifacts or []
         task.history = [*task.history, *step.history]
-        return self._birth([*begun(task), *step.events])
+        return self._birth([*opening_events(task), *step.events])
 
     def _step(self, outcome: Outcome, reported: Sequence[Loggable]) -> Step:
         task = self.task
@@ -320,12 +320,12 @@ class TurnRun(Attempt):
             reason=f"tried again in {outcome.delay_s:.1f} s" if outcome.state is State.QUEUED else None,
             auth=outcome.auth,
         )  # fmt: skip
-        unseen = [events.ArtifactEvent(artifact) for artifact in artifacts if artifact["id"] not in outcome.shown]
+        unreported = [events.ArtifactEvent(artifact) for artifact in artifacts if artifact["id"] not in outcome.shown]
         queue = {State.QUEUED: Queue.READY, State.INPUT_REQUIRED: Queue.WAIT}.get(outcome.state, Queue.END)
         return Step.of(
             self.lease,
             task.tenant_id,
-            [*reported, *unseen, status],
+            [*reported, *unreported, status],
             skill=outcome.skill,
             message=message,
             error=outcome.error,
@@ -338,22 +338,24 @@ class TurnRun(Attempt):
             _records=self._records(outcome, [message] if message else [], artifacts or None),
         )
 
-    def _records(self, outcome: Outcome, said: Sequence[Json], artifacts: Sequence[Json] | None) -> tuple[Line, ...]:
+    def _records(
+        self, outcome: Outcome, messages: Sequence[Json], artifacts: Sequence[Json] | None
+    ) -> tuple[Line, ...]:
         """Return the record of a turn that was stored before; one that was not has that of its message."""
         if not self._stored or outcome.state is State.QUEUED:
             return ()
         record = answered_record(
-            self._on.trail, self._job().caller, self.task, outcome.state, attempt=self.lease.attempt, said=said,
+            self._on.trail, self._job().caller, self.task, outcome.state, attempt=self.lease.attempt, messages=messages,
             artifacts=artifacts, error=outcome.error, refused=outcome.recorded,
         )  # fmt: skip
         return (record,)
 
-    def _birth(self, born: list[Loggable], *, queue: bool = False) -> Birth:
+    def _birth(self, log: list[Loggable], *, queue: bool = False) -> Birth:
         record = begun_record(self._on.trail, self._turn.caller, self.task, self._turn.tool_call)
         if not queue:
-            return turn_birth(self.task, born, record)
+            return turn_birth(self.task, log, record)
         owner = self._on.engine.owner
-        return turn_birth(self.task, born, record, worker=owner, fifo_key=self.lease.fifo_key, claim=self._turn.claim)
+        return turn_birth(self.task, log, record, worker=owner, fifo_key=self.lease.fifo_key, claim=self._turn.claim)
 
     async def _release_key(self) -> None:
         """Give the key of a message back that was refused: only a task that was accepted consumes it."""
@@ -394,7 +396,7 @@ class TurnRun(Attempt):
 
 def turn_birth(
     task: Task,
-    born: list[Loggable],
+    log: list[Loggable],
     record: Line | None,
     *,
     worker: UUID | None = None,
@@ -418,7 +420,7 @@ def turn_birth(
         history=task.history,
         artifacts=task.artifacts,
         metadata=task.metadata,
-        events=born,
+        events=log,
         attempt=task.attempt,
         queue=worker is not None,
         worker=worker,
@@ -430,8 +432,8 @@ def turn_birth(
 
 def failed(error: DragomanError, *, skill: str | None = None, refused: bool = False) -> Outcome:
     """Return the outcome of a failed turn, with what may be told of the reason."""
-    shown = {"code": error.code, "message": error.message, "details": error.details}
-    return Outcome(State.FAILED, skill, message=[{"kind": "text", "text": error.message}], error=shown, refused=refused)
+    body = {"code": error.code, "message": error.message, "details": error.details}
+    return Outcome(State.FAILED, skill, message=[{"kind": "text", "text": error.message}], error=body, refused=refused)
 
 
 def outcome_of(error: Exception, task_id: UUID, skill: str | None, *, stored: bool) -> Outcome:
@@ -477,23 +479,23 @@ async def ended_within(work: "asyncio.Task[Any]", within_s: float | None) -> boo
     return work.done()
 
 
-def begun(task: Task) -> list[Loggable]:
-    """Return how every turn begins that nothing held up."""
+def opening_events(task: Task) -> list[Loggable]:
+    """Return the events with which a turn begins that did not wait."""
     opening = (
         _OPENING if task.attempt == 1 else events.StatusEvent(State.VALIDATED, State.IN_PROGRESS, attempt=task.attempt)
     )
     return [*_ACCEPTED, opening]
 
 
-def _given_up(attempts: int) -> Outcome:
+def _give_up(attempts: int) -> Outcome:
     error: Json = {"code": Internal.code, "message": f"given up after {attempts} attempts", "details": {}}
     return Outcome(State.DEAD_LETTER, error=error)
 
 
-def _asked(unknown: kit.EffectUnknown, job: Job) -> Outcome:
+def _ask_about_effect(unknown: kit.EffectUnknown, job: Job) -> Outcome:
     """Return the question about an effect that nobody knows the outcome of; with the answer the turn is run again."""
     question = unknown.question()
-    # For whom it was run: who answers only says what became of the effect.
+    # The turn goes on for its first caller: the one who answers only says what became of the effect.
     restart = {"message": job.message, "slot": job.slot, "caller": caller_json(job.caller)}
     slot = question.slot.dump() | {"effect": unknown.step, "restart": restart}
     parts = question.message.model_dump(mode="json", exclude_none=True)["parts"]

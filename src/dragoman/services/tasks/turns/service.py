@@ -100,8 +100,8 @@ class TaskService:
         """
 
         async def work() -> Task:
-            begun = await self._start(caller, incoming, replies=False, waits=incoming.wait_s != 0)
-            return await self._waited(caller, incoming, begun)
+            run = await self._start(caller, incoming, replies=False, waits=incoming.wait_s != 0)
+            return await self._wait(caller, incoming, run)
 
         return await self._once(caller, incoming, work)
 
@@ -109,24 +109,24 @@ class TaskService:
         """Like `send`, but return a `Reply` for work that ends at once and needs no task."""
 
         async def work() -> Task | Reply:
-            begun = await self._start(caller, incoming, replies=incoming.wait_s != 0, waits=incoming.wait_s != 0)
-            task = await self._waited(caller, incoming, begun)
-            reply = begun.reply if isinstance(begun, TurnRun) else None
+            run = await self._start(caller, incoming, replies=incoming.wait_s != 0, waits=incoming.wait_s != 0)
+            task = await self._wait(caller, incoming, run)
+            reply = run.reply if isinstance(run, TurnRun) else None
             return task if reply is None else Reply(task.context_id, reply)
 
         return await self._once(caller, incoming, work)
 
     async def stream(self, caller: Caller, incoming: Incoming) -> Task | Reply:
         """Like `ask`, for a caller that follows the task: return it as it began."""
-        return await self._once(caller, incoming, lambda: self._followed(caller, incoming))
+        return await self._once(caller, incoming, lambda: self._begin_stream(caller, incoming))
 
-    async def _followed(self, caller: Caller, incoming: Incoming) -> Task | Reply:
+    async def _begin_stream(self, caller: Caller, incoming: Incoming) -> Task | Reply:
         run = await self._start(caller, incoming, replies=True)
         if isinstance(run, Task):
             return run
         if incoming.task_ref:
             return await self._stored(caller, run)
-        task = run.as_born()
+        task = run.at_birth()
         await run.first_sign(_MOMENT_S)
         if not run.work.done():
             await run.store()
@@ -151,7 +151,7 @@ class TaskService:
                 drafts.take(logged.event)
                 progress = (logged.seq, logged.event) if isinstance(logged.event, ProgressEvent) else progress
             task.artifacts = drafts.artifacts or task.artifacts
-            _tell_progress(task, progress)
+            _show_progress(task, progress)
         return task
 
     async def exists(self, caller: Caller, ref: str) -> bool:
@@ -192,11 +192,11 @@ class TaskService:
                     current = await self._store.find(caller.tenant, str(task.id))
                     if current is None or (current.resting and current.seq == after):
                         return
-                if not log_events and not await _woken(signal, wait_s) and keepalive_s is not None:
+                if not log_events and not await _wait_for_signal(signal, wait_s) and keepalive_s is not None:
                     yield None
 
     async def _start(self, caller: Caller, incoming: Incoming, *, replies: bool, waits: bool = False) -> TurnRun | Task:
-        """The run that a message began, or the task that it handed over or spoke to, or that has ended already."""
+        """Begin what a message asks for; return its run, or the task where there is none or it has ended."""
         if incoming.task_ref:
             return await self._resume(caller, incoming)
         if self._delegations is not None and self._delegations.takes(incoming):
@@ -251,31 +251,31 @@ class TaskService:
 
     async def _find_earlier(self, caller: Caller, incoming: Incoming) -> Task | None:
         key = incoming.idempotency_key or ""
-        use = await self._turns.keys.find(caller.tenant, caller.subject, key)
-        if use is None:
+        first_use = await self._turns.keys.find(caller.tenant, caller.subject, key)
+        if first_use is None:
             return None
-        digest, task_id = use
+        digest, task_id = first_use
         if digest != self._digest(incoming):
             raise IdempotencyConflict(key, task_id=str(task_id))
         task = await self.get(caller, str(task_id))
         if not task.resting and incoming.wait_s != 0:
-            task = await self._rested(caller, task, incoming.wait_s)
+            task = await self._wait_until_resting(caller, task, incoming.wait_s)
         return replace(task, replayed=True, metadata={**task.metadata, "replayed": True})
 
-    async def _rested(self, caller: Caller, task: Task, within_s: float | None) -> Task:
+    async def _wait_until_resting(self, caller: Caller, task: Task, within_s: float | None) -> Task:
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s), aclosing(self.follow(caller, task, task.seq)) as log_events:
                 async for _ in log_events:
                     pass
         return await self.get(caller, str(task.id))
 
-    async def _waited(self, caller: Caller, incoming: Incoming, run: TurnRun | Task) -> Task:
+    async def _wait(self, caller: Caller, incoming: Incoming, run: TurnRun | Task) -> Task:
         if isinstance(run, Task):
             if run.resting or incoming.wait_s == 0:
                 return run
-            rested = await self._rested(caller, run, incoming.wait_s)
+            task = await self._wait_until_resting(caller, run, incoming.wait_s)
             replayed = {"replayed": run.replayed} if "replayed" in run.metadata else {}
-            return replace(rested, replayed=run.replayed, metadata={**rested.metadata, **replayed})
+            return replace(task, replayed=run.replayed, metadata={**task.metadata, **replayed})
         if incoming.wait_s == 0:
             return await self._stored(caller, run)
         moment_s = _moment_s(incoming.wait_s)
@@ -285,7 +285,7 @@ class TaskService:
         task = await self._result(caller, run)
         # It is tried again, or goes on in another process.
         if not task.resting and run.work.done() and run.reply is None:
-            return await self._rested(caller, task, incoming.wait_s)
+            return await self._wait_until_resting(caller, task, incoming.wait_s)
         return task
 
     async def _begin(
@@ -338,11 +338,11 @@ class TaskService:
         """Store a turn of a conversation that others may be in; the run, unless it has to wait for another turn."""
         since = now()
         task.state, task.attempt = State.QUEUED, 0
-        born = [*events.accepted(), events.StatusEvent(State.VALIDATED, State.QUEUED)]
+        log = [*events.accepted(), events.StatusEvent(State.VALIDATED, State.QUEUED)]
         record = begun_record(self._turns.trail, turn.caller, task, turn.tool_call)
-        birth = turn_birth(task, list(born), record, worker=self._engine.owner, fifo_key=fifo_key, claim=turn.claim)
+        birth = turn_birth(task, list(log), record, worker=self._engine.owner, fifo_key=fifo_key, claim=turn.claim)
         blocked = await self._engine.add_turn(birth)
-        task.seq = len(born)
+        task.seq = len(log)
         self._engine.notifier.happened(task.id)
         if blocked:
             return task
@@ -522,20 +522,20 @@ def _rests(event: Event) -> bool:
 
 
 def _with_secrets(task: Task, logged: LoggedEvent) -> LoggedEvent:
-    """Return an event for one who follows a task where it runs: an artifact as it is shown this once."""
+    """Return an event with the secrets that only the sender is shown, and only once."""
     event = logged.event
     if not isinstance(event, ArtifactEvent):
         return logged
-    shown = next((artifact for artifact in task.once if artifact["id"] == event.artifact["id"]), None)
-    return replace(logged, event=event.showing(shown)) if shown is not None else logged
+    with_secrets = next((artifact for artifact in task.once if artifact["id"] == event.artifact["id"]), None)
+    return replace(logged, event=event.showing(with_secrets)) if with_secrets is not None else logged
 
 
 def _with_key(incoming: Incoming) -> Json:
-    """Whoever takes the task over finds the sender's idempotency key with the message."""
+    """Return the message with its idempotency key, for a process that takes the task over."""
     return incoming.message | {"key": incoming.idempotency_key} if incoming.idempotency_key else incoming.message
 
 
-async def _woken(signal: asyncio.Event, within_s: float | None) -> bool:
+async def _wait_for_signal(signal: asyncio.Event, within_s: float | None) -> bool:
     try:
         async with asyncio.timeout(within_s):
             return await signal.wait()
@@ -543,8 +543,8 @@ async def _woken(signal: asyncio.Event, within_s: float | None) -> bool:
         return False
 
 
-def _tell_progress(task: Task, last: tuple[int, ProgressEvent] | None) -> None:
-    """Let the message of a task at work be the last that it said of itself, as its followers heard it."""
+def _show_progress(task: Task, last: tuple[int, ProgressEvent] | None) -> None:
+    """Show the last progress of a task at work as its message."""
     if last is None or task.state is not State.IN_PROGRESS:
         return
     seq, progress = last
