@@ -4,6 +4,7 @@ import json
 import signal
 import threading
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
@@ -167,6 +168,22 @@ def test_a_task_has_several_receivers_but_not_endlessly_many(a2a: A2A) -> None:
         page = a2a.call("ListTaskPushNotificationConfigs", asked)
         seen += [config["id"] for config in page["configs"]]
     assert seen == ids
+
+
+def test_a_receiver_that_is_added_again_with_the_same_key_is_one_receiver(served: Server, a2a: A2A) -> None:
+    task = a2a.send(text("tck-input-required"))
+    path = f"/a2a/rest/tasks/{task['id']}/pushNotificationConfigs"
+    headers = {"A2A-Version": "1.0", "Idempotency-Key": uuid4().hex}
+    new = {"url": "http://127.0.0.1:9/hook"}
+
+    first, again = (a2a.http.post(path, json=new, headers=headers) for _ in range(2))
+    other = a2a.http.post(path, json={"url": "http://127.0.0.1:9/another"}, headers=headers)
+    unkeyed = a2a.http.post(path, json=new, headers={"A2A-Version": "1.0"})
+
+    assert (first.status_code, first.json()) == (again.status_code, again.json())
+    assert other.status_code == 409, other.text
+    ids = [row["id"] for row in sql(served, "SELECT id FROM push_configs WHERE task_id = $1::uuid", task["id"])]
+    assert sorted(ids) == sorted([first.json()["id"], unkeyed.json()["id"]])
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ class Calls:
         """Tell somebody of what happens to a task from now on."""
         ref, new = read_create(call.params, call.version)
         await self.gate.guard(CREATE_PUSH, call.caller)
-        return push_json(await self._pushes.create(call.caller, ref, new))
+        return push_json(await self._pushes.create(call.caller, ref, new, key=call.idempotency_key))
 
     async def get_push(self, call: Call) -> Json:
         """One push configuration of a task."""

@@ -17,8 +17,8 @@ Shape = Callable[[Task, Sequence[LoggedEvent]], list[tuple[int, bytes]]]
 class Pushes(Protocol):
     """The service of push notifications; it says what each of these promises."""
 
-    async def create(self, caller: Caller, ref: str, new: NewPushConfig) -> PushConfig:
-        """Add a configuration."""
+    async def create(self, caller: Caller, ref: str, new: NewPushConfig, *, key: str | None = None) -> PushConfig:
+        """Add a configuration, once for an idempotency key."""
         ...
 
     async def check(self, new: NewPushConfig) -> None:

@@ -1,14 +1,17 @@
 """Push configurations for those who ask: add, look, remove."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 from urllib.parse import urlsplit
-from uuid import UUID
+from uuid import UUID, uuid5
 
 import orjson
 
 from dragoman.context import Caller
+from dragoman.errors import IdempotencyConflict
 from dragoman.infra.auth.vault import Vault
+from dragoman.infra.db import check_key
 from dragoman.infra.outbound import Guard
 from dragoman.operations import Passage
 from dragoman.services.audit.models import Detail, Outcome
@@ -47,18 +50,22 @@ class PushService:
         self._watch = watch
         self._new_id = new_id
 
-    async def create(self, caller: Caller, ref: str, new: NewPushConfig) -> PushConfig:
+    async def create(self, caller: Caller, ref: str, new: NewPushConfig, *, key: str | None = None) -> PushConfig:
         """Add a configuration, or replace the one of the same id: everything from now on is delivered to it.
 
-        A task that rests is told once more, so that who comes too late for the end hears of it all the same.
+        A task that rests is told once more, so that who comes too late for the end hears of it all the same. With an
+        idempotency key and without an id, a repetition adds no second one.
 
         Raises:
             TaskNotFound: there is no such task, or it is another tenant's.
             OutboundRefused: the address must not be reached.
+            IdempotencyConflict: the key was used for another address.
             TooManyPushConfigs: the task has enough.
         """
         task = await self._tasks.get(caller, ref)
         await self.check(new)
+        if key is not None and new.id is None:
+            new = await self._with_id_of_key(caller, task, new, key)
         return await self.attach(caller, task, new, after=task.seq - 1 if task.resting else task.seq)
 
     async def check(self, new: NewPushConfig) -> None:
@@ -100,6 +107,14 @@ class PushService:
                 raise TooManyPushConfigs(limit=MOST_CONFIGS)
         self._watch(task.id)
         return config
+
+    async def _with_id_of_key(self, caller: Caller, task: Task, new: NewPushConfig, key: str) -> NewPushConfig:
+        check_key(key)
+        config_id = str(uuid5(task.id, f"{caller.subject}\n{key}"))
+        earlier = await self._store.find(task.tenant_id, task.id, config_id)
+        if earlier is not None and (earlier.url, earlier.scheme) != (new.url, new.scheme):
+            raise IdempotencyConflict(key, task_id=str(task.id))
+        return replace(new, id=config_id)
 
     async def get(self, caller: Caller, ref: str, config_id: str) -> PushConfig:
         """One configuration of a task.
