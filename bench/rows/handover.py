@@ -1,6 +1,7 @@
-"""Delegated tasks over REST at a fixed rate, and what becomes of them when a worker is killed."""
+"""Delegated tasks over REST at a fixed rate, and what becomes of tasks of both lanes when their process is killed."""
 
 import json
+import signal
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
@@ -8,9 +9,11 @@ from time import perf_counter
 
 from tests.backstage import sql
 from tests.chaos.outpost import Outpost
-from tests.harness import Server, wait_for
+from tests.doors.a2a.calling import A2A, text
+from tests.harness import Process, Server, wait_for
 from tests.services.tasks.conftest import with_workers
 from tests.services.tasks.envelopes import envelope
+from tests.tenants import beside
 
 from bench.load import NUMBER, request
 from bench.subject import Effort, Subject
@@ -30,6 +33,7 @@ def run(effort: Effort) -> Outcome:
     with tempfile.TemporaryDirectory() as outside:
         _arrive(effort, Path(outside), outcome)
         _take_over(effort, Path(outside), outcome)
+        _take_over_turns(effort, Path(outside), outcome)
     return outcome
 
 
@@ -70,14 +74,40 @@ def _take_over(effort: Effort, outside: Path, outcome: Outcome) -> None:
                     took.append(perf_counter() - began)
                     (outside / name).write_text("open\n")
                     wait_for(lambda: not sql(server, "SELECT 1 FROM task_queue LIMIT 1"), "the end")
+    _tell(outcome, "tasks", took)
+
+
+def _take_over_turns(effort: Effort, outside: Path, outcome: Outcome) -> None:
+    """The same for turns of conversations, which servers run."""
+    agent = {"DRAGOMAN_AGENT": "tests.services.tasks.waiting_agent:agent", **with_workers(outside)}
+    took: list[float] = []
+    with Server(agent) as survivor:
+        for turn in range(effort.rounds):
+            gate = outside / f"turns-{turn}"
+            with Process(agent | beside(survivor)) as victim:
+                caller = A2A(victim, keys_of=survivor)
+                for _ in range(_LEFT):
+                    caller.send(text(str(gate), configuration={"returnImmediately": True}))
+                wait_for(lambda: _in_hand(survivor, attempt=1) == _LEFT, "the first server")
+                began = perf_counter()
+                victim.stop(signal.SIGKILL)
+                wait_for(lambda: _in_hand(survivor, attempt=2) == _LEFT, "the other to take over")
+                took.append(perf_counter() - began)
+            gate.write_text("open\n")
+            wait_for(lambda: not sql(survivor, "SELECT 1 FROM task_queue LIMIT 1"), "the end")
+    _tell(outcome, "turns", took)
+
+
+def _tell(outcome: Outcome, what: str, took: list[float]) -> None:
     measured = f"{min(took):.1f} to {max(took):.1f} s"
     outcome.lines.append(
-        Line(f"taken over after kill -9, {_LEFT} tasks, {len(took)} kills", measured, target=f"< {TAKEN_OVER_S:g} s",
+        Line(f"taken over after kill -9, {_LEFT} {what}, {len(took)} kills", measured, target=f"< {TAKEN_OVER_S:g} s",
              met=max(took) < TAKEN_OVER_S)
     )  # fmt: skip
-    outcome.figures["taken_over_s"] = took
+    outcome.figures[f"{what}_taken_over_s"] = took
 
 
 def _in_hand(server: Server, *, attempt: int) -> int:
+    """Count the attempts of this number that are leased and have been written to the log."""
     running = "SELECT count(*) AS n FROM tasks WHERE state = 'in_progress' AND attempt = $1"
     return sql(server, running, attempt)[0]["n"]
