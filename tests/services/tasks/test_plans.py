@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
+from dragoman.services.tasks import store as store_state
 from dragoman.services.tasks import store_views as store_read
 from dragoman.services.tasks.access import Visible
 from dragoman.services.tasks.engine import store, store_effects
@@ -30,6 +31,8 @@ STATEMENTS = {
     "find keys": (store_read.FIND_KEYS, "delegations_key"),
     "status": (store_read.RUNS, "delegations_runs"),
     "history": (store_read.STEPS, "task_events_pkey"),
+    "state of a task": (store_state.SAVE_DATA, "tasks_pkey"),
+    "state of a conversation": (store_state.SAVE_SESSION, "tasks_pkey"),
 }
 # A value of each filter, rare among what is stored, and the index that leads to it.
 CREATED, CHANGED = partial(TaskQuery, order=Order.CREATED), partial(TaskQuery, order=Order.CHANGED)
