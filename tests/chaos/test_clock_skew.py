@@ -1,6 +1,7 @@
 """Processes whose clocks differ agree on when a task is due: the clock of the database decides."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
@@ -42,3 +43,18 @@ def test_a_retry_by_a_server_ahead_of_time_is_due_at_once(skewed: Installation) 
     assert again.status_code == 200, again.text
     ended = caller.reaches(task_id)
     assert (ended["state"], ended["run"]) == ("dead_letter", 2)
+
+
+def test_a_worker_ahead_of_time_does_not_fail_a_task_before_its_deadline() -> None:
+    deadline = datetime.now(UTC) + timedelta(seconds=AHEAD_S / 2)
+    made = Installation()
+    made.add("s1", "serve", "--no-worker")
+    made.add("w1", "worker", environment=ahead_by(AHEAD_S))
+    with made as site:
+        caller, name = site.caller("s1"), f"early-{uuid4().hex[:8]}"
+        given = envelope("work.find", {"name": name}, request={"deadline": deadline.isoformat()})
+
+        ended = caller.reaches(caller.submit(given))
+
+        assert ended["state"] == "succeeded", ended
+        assert [one.node for one in site.journal.read(name, "effect")] == ["w1"]

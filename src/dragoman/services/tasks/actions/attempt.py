@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from math import inf
 from typing import Final, NamedTuple
 from uuid import UUID
 from weakref import WeakValueDictionary
@@ -36,7 +36,7 @@ from dragoman.services.tasks.actions.results import asking, read_input, result_a
 from dragoman.services.tasks.engine.attempt import Attempt
 from dragoman.services.tasks.engine.effects import Ledger, TaskEffects
 from dragoman.services.tasks.engine.engine import Engine
-from dragoman.services.tasks.engine.leases import Lease
+from dragoman.services.tasks.engine.leases import Lease, now
 from dragoman.services.tasks.engine.retries import RetryPolicy, Verdict
 from dragoman.services.tasks.engine.steps import Birth, LaneName, Queue, Step
 from dragoman.services.tasks.engine.store import ActionDetails, Claim
@@ -164,7 +164,7 @@ class ActionAttempt(Attempt):
         self._on = dependencies
         self._action = action
         self._slots_of = slots_of
-        self._began = datetime.now(UTC)
+        self._began_s = now()
         self._route: Route | None = None
         self._delegated: Line | None = None
         self._unknown: str | None = None
@@ -221,7 +221,7 @@ class ActionAttempt(Attempt):
         """Count what came of it."""
         del seq
         if isinstance(outcome, Step) and outcome.state is not None:
-            took_s = (datetime.now(UTC) - self._began).total_seconds()
+            took_s = now() - self._began_s
             self._engine.metrics.turned("task", outcome.state, took_s, (outcome.error or {}).get("code"))
 
     async def after_parking(self) -> None:
@@ -309,13 +309,12 @@ class ActionAttempt(Attempt):
             raise kit.AttemptFenced
 
     def _left_s(self, most_s: float) -> float:
-        deadline = self._action.deadline
-        return most_s if deadline is None else min(most_s, (deadline - datetime.now(UTC)).total_seconds())
+        """Return the time until the deadline, at most this; the wall clock of this machine is not asked."""
+        left_s = self._action.left_s
+        return most_s if left_s is None else min(most_s, left_s - (now() - self._began_s))
 
     def _check_time(self) -> None:
-        deadline = self._action.deadline
-        # A task that was claimed because its time is over is late, whatever the clock of this machine says.
-        if deadline is not None and (self._action.late or deadline <= datetime.now(UTC)):
+        if (deadline := self._action.deadline) is not None and self._left_s(inf) <= 0:
             raise DeadlinePassed(deadline.isoformat())
 
     def _assigned(self) -> tuple[str, str]:

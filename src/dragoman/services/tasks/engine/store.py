@@ -232,7 +232,7 @@ _CLAIMED: LiteralString = f"""
 )
 SELECT {TASK_COLUMNS}, m.attempt AS now_attempt, m.picks, extract(epoch FROM now() - m.started_at)::float8 AS age_s,
        m.fifo_key, m.caller AS sender, d.canonical_id, d.run, d.max_attempts, d.deadline,
-       coalesce(d.deadline <= now(), false) AS late, d.governance, d.answers, d.envelope
+       extract(epoch FROM d.deadline - now())::float8 AS left_s, d.governance, d.answers, d.envelope
 FROM mine m JOIN tasks t ON t.tenant_id = m.tenant_id AND t.id = m.task_id
 LEFT JOIN delegations d ON d.tenant_id = m.tenant_id AND d.task_id = m.task_id"""
 CLAIM_DUE: LiteralString = f"""
@@ -316,13 +316,13 @@ class Durations:
 
 @dataclass(slots=True)
 class ActionDetails:
-    """What an envelope adds to a task."""
+    """What an envelope adds to a task; `left_s` is the time until its deadline, by PostgreSQL's clock at the claim."""
 
     canonical: UUID
     run: int
     max_attempts: int
     deadline: datetime | None
-    late: bool
+    left_s: float | None
     governance: Json
     answers: list[Json]
     envelope: Json
