@@ -58,3 +58,31 @@ def test_a_worker_ahead_of_time_does_not_fail_a_task_before_its_deadline() -> No
 
         assert ended["state"] == "succeeded", ended
         assert [one.node for one in site.journal.read(name, "effect")] == ["w1"]
+
+
+def test_a_server_ahead_of_time_takes_a_task_whose_deadline_has_not_come(skewed: Installation) -> None:
+    caller, name = skewed.caller("s1"), f"timely-{uuid4().hex[:8]}"
+    deadlines = [(datetime.now(UTC) + timedelta(seconds=seconds)).isoformat() for seconds in (AHEAD_S / 2, -1)]
+
+    timely, late = (
+        caller.rest("POST", "/api/tasks", envelope("work.find", {"name": name}, request={"deadline": deadline}))
+        for deadline in deadlines
+    )
+
+    assert (late.status_code, late.json()["details"]["reason"]) == (504, "DEADLINE_PASSED")
+    assert timely.status_code == 201, timely.text
+    assert caller.reaches(timely.json()["data"]["task_id"])["state"] == "succeeded"
+
+
+def test_a_retry_by_a_server_ahead_of_time_keeps_the_deadline(skewed: Installation) -> None:
+    deadline = (datetime.now(UTC) + timedelta(seconds=AHEAD_S / 2)).isoformat()
+    caller = skewed.caller("s1")
+    task_id = caller.submit(envelope("work.never", request={"deadline": deadline}))
+    caller.reaches(task_id, "dead_letter")
+
+    caller.rest("POST", f"/api/tasks/{task_id}/retry", {}).raise_for_status()
+
+    rows = skewed.postgres.run(
+        "SELECT run, deadline IS NOT NULL AS kept FROM delegations WHERE canonical_id = $1::uuid ORDER BY run", task_id
+    )
+    assert [(row["run"], row["kept"]) for row in rows] == [(1, True), (2, True)]

@@ -85,7 +85,8 @@ class TaskControl:
         if before.state not in (State.FAILED, State.DEAD_LETTER):
             raise NotRetryable(before.state.value)
         reason = request.reason or f"tried again by {caller.subject}"
-        again = self._new_run(caller, run, reason)
+        timely = run.deadline is not None and not await self._engine.is_past(run.deadline)
+        again = self._new_run(caller, run, reason, deadline=run.deadline if timely else None)
         with _first_of_key():
             added = await self._store.add_actions([again])
         if not added:
@@ -93,8 +94,8 @@ class TaskControl:
         await self._after_commit(again.id)
         return await self._views.view(caller, str(run.canonical))
 
-    def _new_run(self, caller: Caller, run: RunRow, reason: str) -> ActionBirth:
-        before, now = run.task, datetime.now(UTC)
+    def _new_run(self, caller: Caller, run: RunRow, reason: str, *, deadline: datetime | None) -> ActionBirth:
+        before = run.task
         queued = events.StatusEvent(before.state, State.QUEUED, by=caller.subject, reason=reason)
         new_id = self._new_id()
         rows: Rows = {
@@ -138,7 +139,7 @@ class TaskControl:
             correlation_id=run.correlation_id,
             attempt=before.attempt,
             max_attempts=before.attempt + self._retries.max_attempts,
-            deadline=run.deadline if run.deadline and run.deadline > now else None,
+            deadline=deadline,
             governance=run.governance,
             envelope=run.envelope,
             _record=self._record(caller, "task.retry", run, before, reason, rows, new_run=run.run + 1),

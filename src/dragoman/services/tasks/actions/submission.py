@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from itertools import pairwise
 from uuid import UUID
 
@@ -99,7 +98,7 @@ class Submissions:
             await self._resources.bind(caller, target)
         read_input(route.capability, envelope.input)
         deadline = envelope.request.deadline
-        if deadline is not None and deadline <= datetime.now(UTC):
+        if deadline is not None and await self._engine.is_past(deadline):
             raise DeadlinePassed(deadline.isoformat())
         return route, judgment
 

@@ -11,6 +11,7 @@ written once; one that lasts says first that it has begun.
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
 from functools import partial
 from time import monotonic
 from typing import Final, TypeVar
@@ -114,6 +115,10 @@ class Engine:
     def leased(self, lease: Lease, *, since: float) -> None:
         """Bound a lease that is asked for at `since`, with work that was not stored before."""
         lease.until = since + self._safe_s
+
+    async def is_past(self, moment: datetime) -> bool:
+        """Check whether a moment is past by PostgreSQL's clock, which all processes share."""
+        return await self._store.is_past(moment)
 
     async def add_turn(self, birth: Birth) -> bool:
         """Store a turn; return whether it has to wait for another of its key.

@@ -277,6 +277,7 @@ UPDATE task_queue q SET blocked = false, run_at = greatest(q.run_at, now()), sta
 SEQS: LiteralString = """
 SELECT t.id, t.seq FROM unnest($1::uuid[], $2::uuid[]) AS f (tenant_id, id) JOIN tasks t USING (tenant_id, id)"""
 HOLDERS: LiteralString = "SELECT task_id, worker, attempt FROM task_queue WHERE task_id = ANY($1::uuid[])"
+IS_PAST: LiteralString = "SELECT $1::timestamptz <= now() AS past"
 DEPTH: LiteralString = """
 SELECT count(*) FILTER (WHERE worker IS NULL AND run_at <= now()) AS due,
        count(*) FILTER (WHERE lease_until >= now()) AS running, count(*) FILTER (WHERE lease_until < now()) AS abandoned
@@ -487,6 +488,11 @@ class EngineStore:
     async def unblock(self) -> int:
         """Let those run that wait for a task which has left; return how many."""
         return await self._db.execute(self._scope, UNBLOCK)
+
+    async def is_past(self, moment: datetime) -> bool:
+        """Check whether a moment is past by PostgreSQL's clock, which all processes share."""
+        row = await self._db.find(self._scope, IS_PAST, moment)
+        return row is not None and bool(row["past"])
 
     async def depth(self) -> tuple[int, int, int]:
         """Return how many tasks wait for a process, how many run in one, and how many were left by one."""
