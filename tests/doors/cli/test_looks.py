@@ -90,6 +90,7 @@ def test_colour_is_for_terminals_and_not_for_those_who_refuse_it(terminal: Termi
 
 def test_what_somebody_else_typed_cannot_move_the_cursor() -> None:
     assert cell("a\x1b[2Jb\x9bc\nd").plain == "a[2Jbcd"
+    assert cell("pay \u202e000,1\u202c \u2066x\u2069").plain == "pay <U+202E>000,1<U+202C> <U+2066>x<U+2069>"
 
 
 def test_a_secret_stays_on_one_line_however_narrow_the_terminal(terminal: Terminal) -> None:

@@ -14,8 +14,11 @@ _COLOURS = {
 }  # fmt: skip
 # What is shown once is worth a colour of its own.
 SECRETS = frozenset({"secret", "invitation", "token"})
-# Terminals obey these; what somebody else typed must not.
-_CONTROLS = dict.fromkeys((*range(32), *range(127, 160)))
+# Terminals obey the first; what somebody else typed must not. The others turn the words around them, so that what is
+# approved would read otherwise than it is: they are shown by their numbers.
+_CONTROLS: dict[int, str] = dict.fromkeys((*range(32), *range(127, 160)), "") | {
+    code: f"<U+{code:04X}>" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+}
 
 
 def cell(value: Any) -> Text:
@@ -61,5 +64,5 @@ def for_whom(thing: Mapping[str, Any], field: str = "on_behalf_of") -> str | Non
 
 
 def plain(text: str) -> str:
-    """Without what a terminal would obey."""
+    """Return it without what a terminal would obey."""
     return text.translate(_CONTROLS)
