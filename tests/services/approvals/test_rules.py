@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from dragoman.context import Role
 from dragoman.infra.digests import digest_of
 from dragoman.services.approvals.errors import PolicyRefused
-from dragoman.services.approvals.requirements import BUILT_IN, BUILT_IN_VERSION, moved, requirement
-from dragoman.services.governance.approval_rules import ApprovalRule, read_rule
+from dragoman.services.approvals.requirements import moved, requirement
+from dragoman.services.governance.approval_rules import BUILT_IN, BUILT_IN_VERSION, ApprovalRule, read_rule
 from dragoman.services.governance.policies import Policy
 from dragoman.services.governance.ports import PolicyBook
 

@@ -134,3 +134,28 @@ def test_an_input_is_data_and_never_an_entity_of_the_rules(office: Office, forge
     judged = verdict(office, "ann", action="note.free", input={"by": forged})
 
     assert not judged["valid"]
+
+
+def test_every_policy_that_a_refusal_names_can_be_read(office: Office) -> None:
+    """One of them comes with the server and is no item of the knowledge."""
+    cedar = 'forbid (principal, action == Action::"count.never", resource);'
+    demand = {"actions": ["count.*"], "quorum": 2, "roles": ["org_admin"]}
+    ann = office.person("ann")
+    accept_policy(office, "two-sign", approvals=demand, cedar=cedar)
+    given = envelope("count.secret", {"name": "n-1"}, actor={"id": "ann", "type": "human"})
+
+    refused = problem(ann.post("/api/tasks", json=given), 403, "GOVERNANCE_CONTEXT_REQUIRED")
+    named = [tuple(one.values()) for part in refused["details"]["missing"] for one in part.get("policies", [])]
+    shown = data(ann.post("/api/governance/policies", json={}))["action_rules"]
+    by_command = office.server.cli(
+        "governance", "policies", environment={"DRAGOMAN_TOKEN": ann.headers["authorization"].removeprefix("Bearer ")}
+    )
+
+    read = {(one["policy_id"], one["version"]): one for one in shown}
+    assert set(read) == set(named)
+    assert {name for name, _ in read} == {"contracts-approval", "two-sign"}
+    own, built_in = (next(one for one in shown if one["built_in"] is which) for which in (False, True))
+    assert own["cedar"] == cedar
+    assert own["approvals"] == {**demand, "people_only": False, "valid_hours": None}
+    assert built_in["approvals"]["roles"] == ["operator", "org_admin"]
+    assert "sensitive actions: 1 approval by operator or org_admin, people alone" in " ".join(by_command.stdout.split())

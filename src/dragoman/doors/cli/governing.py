@@ -83,8 +83,25 @@ def _policies(view: View, report: dict[str, Any]) -> None:
             rule["constraint"],
             (f"  {rule['layer']}{mandatory}", "dim"),
         )
+    for one in report["action_rules"]:
+        view.say(("action", "cyan"), (f"{one['policy_id']}@{one['version']}  ", "bold"), _on_actions(one))
     view.say(f"{_count(len(report['rules']), 'rule')} in force")
     _rest(view, report)
+
+
+def _on_actions(rule: dict[str, Any]) -> str:
+    """What a policy says of actions, on one line."""
+    if (reason := rule["unreadable"]) is not None:
+        return f"cannot be read, so that everything is forbidden: {reason}"
+    told: list[str] = []
+    if (needs := rule["approvals"]) is not None:
+        who = " or ".join(needs["roles"] or ("anyone who may decide",))
+        people = ", people alone" if needs["people_only"] else ""
+        which = "sensitive actions" if rule["built_in"] else ", ".join(needs["actions"])
+        told.append(f"{which}: {_count(needs['quorum'], 'approval')} by {who}{people}")
+    if rule["cedar"]:
+        told.append(" ".join(rule["cedar"].split()))
+    return "; ".join(told)
 
 
 def _replay(view: View, report: dict[str, Any]) -> None:

@@ -7,17 +7,10 @@ from typing import Any, Final
 
 from dragoman.context import Role
 from dragoman.services.approvals.errors import PolicyRefused, PolicyStale
-from dragoman.services.governance.approval_rules import ApprovalRule
+from dragoman.services.governance.approval_rules import BUILT_IN, BUILT_IN_ID, BUILT_IN_VERSION, ApprovalRule
 from dragoman.services.governance.policies import Policy
 from dragoman.services.governance.ports import PolicyBook
 from dragoman.services.tasks.actions.envelope import PolicyRef
-
-# The policy that comes with the server. Whoever changes the rule gives it another version.
-BUILT_IN_ID: Final = "contracts-approval"
-BUILT_IN_VERSION: Final = "1"
-BUILT_IN: Final = ApprovalRule(
-    actions=("*",), quorum=1, roles=frozenset({Role.ORG_ADMIN, Role.OPERATOR}), people_only=True, valid_hours=7 * 24
-)
 
 ACCEPTANCE: Final = "knowledge.accept"
 MERGE: Final = "knowledge.sync"

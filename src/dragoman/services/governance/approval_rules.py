@@ -30,6 +30,13 @@ class ApprovalRule:
         return any(fnmatchcase(action, pattern) for pattern in self.actions)
 
 
+# The policy that comes with the server: every sensitive action needs its approval. Whoever changes the rule gives it
+# another version.
+BUILT_IN_ID: Final = "contracts-approval"
+BUILT_IN_VERSION: Final = "1"
+BUILT_IN: Final = ApprovalRule(
+    actions=("*",), quorum=1, roles=frozenset({Role.ORG_ADMIN, Role.OPERATOR}), people_only=True, valid_hours=7 * 24
+)
 # What a rule is taken for that cannot be read.
 STRICTEST: Final = ApprovalRule(("*",), quorum=2, people_only=True)
 

@@ -250,11 +250,34 @@ class DemandView(Output):
     message: str | None
 
 
+class ApprovalDemand(Output):
+    """Which approvals a policy demands of actions; null is left to the other policies."""
+
+    actions: list[str] = Field(description="Names of actions, or patterns of them.")
+    quorum: int
+    roles: list[str] | None
+    people_only: bool
+    valid_hours: int | None
+
+
+class ActionRules(Output):
+    """What a policy says of actions: which approvals they need, and which of them it forbids."""
+
+    policy_id: str
+    version: str = Field(description="As refusals and approvals name it.")
+    policy_title: str
+    built_in: bool = Field(description="It comes with the server and holds for sensitive actions.")
+    approvals: ApprovalDemand | None
+    cedar: str | None
+    unreadable: str | None = Field(description="Why the document cannot be read: until it can, all is forbidden.")
+
+
 class PoliciesInForce(Output):
-    """The rules that hold after all policies have met each other."""
+    """The rules that hold after all policies have met each other, and those on actions, which hold for all layers."""
 
     policy_version: str
     rules: list[DemandView]
+    action_rules: list[ActionRules]
     problems: list[Complaint]
 
 

@@ -35,7 +35,9 @@ LIFT_SUPPRESSION = Operation(
 )  # fmt: skip
 LIST_POLICIES = Operation(
     "governance.policies", "List the rules in force", m.ListPolicies, m.PoliciesInForce, READ,
-    description="After all policies of the layer and of those above it have met each other.",
+    description="`rules` hold after all policies of the layer and of those above it have met each other. "
+    "`action_rules` are what policies say of actions: the approvals they need, and what is forbidden. "
+    "Use it to read the policy that a refusal names.",
     example={"target_layer": "project"},
 )  # fmt: skip
 LIST_DECISIONS = Operation(

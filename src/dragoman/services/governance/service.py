@@ -12,6 +12,7 @@ from dragoman.errors import InvalidInput, NotFound
 from dragoman.infra.db import scope_of
 from dragoman.operations import Page, page
 from dragoman.services.governance import models as m
+from dragoman.services.governance.action_rules import action_rules_in
 from dragoman.services.governance.actions import Asker
 from dragoman.services.governance.drift import Drift, measure
 from dragoman.services.governance.judging import Judgement, on_action, policies_for
@@ -184,7 +185,9 @@ class GovernanceService:
             )
             for one in demands
         ]
-        return m.PoliciesInForce(policy_version=book.revision, rules=rules, problems=_problems(book))
+        return m.PoliciesInForce(
+            policy_version=book.revision, rules=rules, action_rules=action_rules_in(book), problems=_problems(book)
+        )
 
     async def decisions(self, caller: Caller, wanted: m.ListDecisions) -> Page[m.Decision]:
         """What was decided, newest first."""
