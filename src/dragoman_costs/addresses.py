@@ -3,8 +3,10 @@
 from dragoman.operations import Binding
 from dragoman_costs.accounts import operations as accounts
 from dragoman_costs.query import operations as query
+from dragoman_costs.rates import operations as rates
 
 BINDINGS: tuple[Binding, ...] = (
     *accounts.BINDINGS,
     *query.BINDINGS,
+    *rates.BINDINGS,
 )

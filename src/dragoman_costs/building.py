@@ -7,10 +7,12 @@ from dragoman.infra.jobs import Job
 from dragoman.plugin import Platform, Vertical
 from dragoman_costs.accounts.building import build_accounts
 from dragoman_costs.query.building import build_query
+from dragoman_costs.rates.building import build_rates
 
 PARTS = (
     build_accounts,
     build_query,
+    build_rates,
 )
 
 

@@ -9,6 +9,7 @@ PLUGIN = Plugin(
     migrations="dragoman_costs.migrations",
     commands=(
         Command("costs", "What clouds cost, and why.", load="dragoman_costs.cli.group:load"),
+        Command("cost-rate", "Rates by which costs are converted."),
         Command("cloud-account", "Cloud accounts whose costs are imported."),
     ),
     columns={
@@ -20,6 +21,14 @@ PLUGIN = Plugin(
             Column("status"),
             Column("credential_status", "credential"),
             Column("last_sync_at", "last sync", optional=True),
+        ),
+        "cost_rate": (
+            Column("id"),
+            Column("period"),
+            Column("from_currency", "from"),
+            Column("to_currency", "to"),
+            Column("rate"),
+            Column("set_by", "by", flexible=True, optional=True),
         ),
     },
     events={

@@ -3,6 +3,8 @@
 import asyncio
 import base64
 from collections.abc import Awaitable, Callable
+from random import choices, randrange
+from string import ascii_uppercase
 from typing import Any, Final
 from uuid import uuid4
 
@@ -40,6 +42,7 @@ class Resources:
             "user": self._user,
             "key": self._key,
             "a2a_agent": self._a2a_agent,
+            "cost_rate": self._cost_rate,
             "tenant": self._tenant,
             "cloud_account": self._cloud_account,
             "conversation": self._conversation,
@@ -170,6 +173,11 @@ class Resources:
 
     async def _key(self, owner: Actor) -> str:
         return (await self._people.key(owner.maker, role="viewer"))["id"]
+
+    async def _cost_rate(self, owner: Actor) -> str:
+        code = "".join(choices(ascii_uppercase, k=3))
+        rate = {"from_currency": code, "to_currency": "EUR", "period": f"{randrange(2000, 2100)}-01", "rate": "2"}
+        return (await self._do(owner, "POST", "/api/cost-rates", {"rates": [rate]}))["rates"][0]["id"]
 
     async def _tenant(self, owner: Actor) -> str:
         """The owner's own; a stranger's is a new one, because it may be suspended or deleted."""

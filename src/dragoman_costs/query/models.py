@@ -2,7 +2,7 @@
 
 from datetime import date
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -121,13 +121,16 @@ class FieldDescription(Output):
     operators: list[Operator] = Field(description="How a filter may compare it.")
 
 
+_EXAMPLE: Final = [{"name": "service", "type": "text", "description": "The service.", "operators": ["eq"]}]
+
+
 class DatasetDescription(Output):
     """What can be asked of a dataset."""
 
     name: DatasetName
     description: str
-    dimensions: list[FieldDescription]
-    measures: list[FieldDescription]
+    dimensions: list[FieldDescription] = Field(examples=[_EXAMPLE])
+    measures: list[FieldDescription] = Field(examples=[_EXAMPLE])
     grains: list[Grain]
     by_default: list[str] = Field(description="The columns of a query that names none.")
 

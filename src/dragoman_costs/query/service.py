@@ -1,6 +1,6 @@
 """Rules of queries: what is asked is checked, what would read too much is refused, and currencies stay apart."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -44,7 +44,7 @@ class QueryService:
             if plan.currency is not None:
                 missing = await self._reader.fetch(scope, Writing(caller.tenant, plan, source).unrated())
                 if missing:
-                    raise RateMissing(plan.currency, [(row["currency"], row["day"]) for row in missing])
+                    raise RateMissing(plan.currency, [(currency, day) for currency, day in missing])
             found = await self._reader.fetch(scope, writing.question())
         names = [field.name for field in plan.columns]
         return m.CostResult(
@@ -95,8 +95,8 @@ def _accounts(plan: Plan) -> list[UUID] | None:
     return None
 
 
-def _shown(names: list[str], row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _value(value) for name, value in zip(names, row.values(), strict=True)}
+def _shown(names: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
+    return {name: _value(value) for name, value in zip(names, row, strict=True)}
 
 
 def _value(value: Any) -> Any:

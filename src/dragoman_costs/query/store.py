@@ -25,7 +25,6 @@ JOIN cost_slices s ON s.tenant_id = $1 AND s.id = d.slice_id AND s.state = 'curr
 WHERE d.tenant_id = $1 AND ($2::date IS NULL OR d.day >= $2) AND ($3::date IS NULL OR d.day <= $3)
     AND ($4::uuid[] IS NULL OR s.account_id = ANY($4))"""
 _CANCELLED: Final = "57014"
-Record = dict[str, Any]
 
 
 class CostReader:
@@ -56,9 +55,9 @@ class CostReader:
                 raise
             raise QueryTooCostly(rows=None, most_rows=self.most_rows, after_s=self._timeout_s) from error
 
-    async def fetch(self, scope: Scope, statement: Statement) -> list[Record]:
-        """Return the rows of a statement."""
-        return [dict(row) for row in await self._db.fetch(scope, statement.sql, *statement.arguments)]
+    async def fetch(self, scope: Scope, statement: Statement) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement, each with its values in the order of the columns."""
+        return [tuple(row) for row in await self._db.fetch(scope, statement.sql, *statement.arguments)]
 
     async def count_shown(self, scope: Scope) -> int:
         """Return how many rows of billing data the tenant has: no roll-up has more."""

@@ -71,7 +71,7 @@ class Writing:
     def question(self) -> Statement:
         """Return the statement that answers; it asks for one row more than the limit."""
         plan = self._plan
-        where, having = self._conditions()
+        where, having = self._where(), self._having()
         selected: list[LiteralString] = [self._expression(field) for field in plan.columns]
         parts: list[LiteralString] = [f"SELECT {_listed(selected)}", self._from(), f"WHERE {_all(where)}"]
         if plan.sums:
@@ -91,7 +91,7 @@ class Writing:
 
     def unrated(self) -> Statement:
         """Ask for the currencies and days that cannot be converted."""
-        where, _ = self._conditions()
+        where = self._where()
         where.append(f"d.currency <> {self._currency}")
         where.append("coalesce(rd.rate, rm.rate) IS NULL")
         parts: list[LiteralString] = [
@@ -120,7 +120,8 @@ class Writing:
             return self._currency
         if name.startswith(TAG_PREFIX):
             place = self._tags[name.removeprefix(TAG_PREFIX)]
-            return f"d.tags ->> {place}" if source.single else "d.tag"
+            # As in the roll-up: a tag without a value has the empty one.
+            return f"CASE WHEN d.tags ? {place} THEN coalesce(d.tags ->> {place}, '') END" if source.single else "d.tag"
         if name in source.columns:
             return source.columns[name]
         if name in GRAINS:
@@ -142,17 +143,20 @@ class Writing:
             return f"coalesce(sum({self._amount('effective')}) {untagged}, 0)"
         return f"sum({self._amount(name)})"
 
-    def _conditions(self) -> tuple[list[LiteralString], list[LiteralString]]:
-        where, having = list(self._days), list[LiteralString]()
-        for condition in self._plan.conditions:
-            name = condition.field.name
-            if name == "currency":
-                where.append(self._compare("d.currency", condition))
-            elif self._plan.sums and name in self._plan.dataset.measures:
-                having.append(self._compare(self._sum(name), condition))
-            else:
-                where.append(self._compare(self._expression(condition.field), condition))
-        return where, having
+    def _where(self) -> list[LiteralString]:
+        before = [condition for condition in self._plan.conditions if not self._is_summed(condition)]
+        return self._days + [self._compare(self._filtered(condition.field), condition) for condition in before]
+
+    def _having(self) -> list[LiteralString]:
+        after = [condition for condition in self._plan.conditions if self._is_summed(condition)]
+        return [self._compare(self._sum(condition.field.name), condition) for condition in after]
+
+    def _is_summed(self, condition: Condition) -> bool:
+        return self._plan.sums and condition.field.name in self._plan.dataset.measures
+
+    def _filtered(self, field: Field) -> LiteralString:
+        # What is asked is in which currency a charge was, whatever it is converted to.
+        return "d.currency" if field.name == "currency" else self._expression(field)
 
     def _compare(self, expression: LiteralString, condition: Condition) -> LiteralString:
         op, value = condition.op, condition.value
