@@ -2,11 +2,13 @@
 
 from dragoman.operations import Binding
 from dragoman_costs.accounts import operations as accounts
+from dragoman_costs.imports import operations as imports
 from dragoman_costs.query import operations as query
 from dragoman_costs.rates import operations as rates
 
 BINDINGS: tuple[Binding, ...] = (
     *accounts.BINDINGS,
+    *imports.BINDINGS,
     *query.BINDINGS,
     *rates.BINDINGS,
 )

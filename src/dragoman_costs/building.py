@@ -6,11 +6,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dragoman.infra.jobs import Job
 from dragoman.plugin import Platform, Vertical
 from dragoman_costs.accounts.building import build_accounts
+from dragoman_costs.imports.building import build_imports
 from dragoman_costs.query.building import build_query
 from dragoman_costs.rates.building import build_rates
 
 PARTS = (
     build_accounts,
+    build_imports,
     build_query,
     build_rates,
 )

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from dragoman.infra.config import Section
-from dragoman.infra.values import Directory
+from dragoman.infra.values import Directory, Words
 
 
 class CostSettings(Section):
@@ -11,6 +11,23 @@ class CostSettings(Section):
 
     max_import_bytes: int = Field(
         4_294_967_296, ge=1024, description="The most that a billing export may take once it is unpacked."
+    )
+    max_bad_rows_percent: float = Field(
+        10,
+        ge=0,
+        le=100,
+        description="An import with a greater share of rows that cannot be read fails and shows nothing.",
+    )
+    import_memory_bytes: int = Field(
+        1_073_741_824,
+        ge=268_435_456,
+        description="The memory that reading one billing export may use; then it uses the disk.",
+    )
+    import_timeout_s: int = Field(3_600, ge=10, description="An import that takes longer fails.")
+    import_dirs: Words = Field(
+        default_factory=list[str],
+        description="Directories with billing exports on the server, with commas between them; a tenant reads those "
+        "below the directory of its slug there.",
     )
     max_query_rows: int = Field(
         5_000_000,

@@ -30,6 +30,9 @@ ARGUMENTS: Final[Mapping[str, Json]] = {
     "a2a_agent.register": {"name": "{fresh}", "certificate": "{certificate}"},
     "a2a_agent.update": {"per_min": 60},
     "cloud_account.create": {"provider": "kubernetes", "identifier": "c{fresh}", "name": "Cluster"},
+    "cloud_account.import": {"path": "nothing.csv"},
+    "costs.begin_upload": {"file_name": "focus.csv", "size_bytes": 4, "sha256": "0" * 64},
+    "costs.add_upload_part": {"number": 2, "content": "QmlsbA=="},
     "worker.register": {
         "name": "w{fresh}",
         "kind": "a2a",

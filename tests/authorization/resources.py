@@ -45,6 +45,8 @@ class Resources:
             "cost_rate": self._cost_rate,
             "tenant": self._tenant,
             "cloud_account": self._cloud_account,
+            "cost_upload": self._cost_upload,
+            "cost_import": self._cost_import,
             "conversation": self._conversation,
             "push": self._push,
         }
@@ -170,6 +172,16 @@ class Resources:
     async def _cloud_account(self, owner: Actor) -> str:
         given = {"provider": "kubernetes", "identifier": f"c{uuid4().hex}", "name": "Cluster"}
         return (await self._do(owner, "POST", "/api/cloud-accounts", given))["id"]
+
+    async def _cost_upload(self, owner: Actor) -> str:
+        """An upload of two parts, of which one at most arrives."""
+        given = {"file_name": "focus.csv", "size_bytes": 4_194_308, "sha256": "0" * 64}
+        return (await self._do(owner, "POST", "/api/cost-uploads", given))["id"]
+
+    async def _cost_import(self, owner: Actor) -> str:
+        """An import from an address that leads nowhere."""
+        place = f"/api/cloud-accounts/{await self.keep('cloud_account', owner)}/import"
+        return (await self._do(owner, "POST", place, {"url": "https://billing.example.com/focus.csv"}))["import_id"]
 
     async def _key(self, owner: Actor) -> str:
         return (await self._people.key(owner.maker, role="viewer"))["id"]

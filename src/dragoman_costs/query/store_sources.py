@@ -43,7 +43,7 @@ _ROWS: Final[dict[str, LiteralString]] = {
     **_DAILY, **_RESOURCES,
     "charge_start": "d.charge_start", "charge_end": "d.charge_end", "charge_description": "d.charge_description",
     "commitment_id": "d.commitment_id", "commitment_status": "d.commitment_status", "file": "s.file_name",
-    "line": "d.line", "tags": "d.tags", "extra": "d.extra",
+    "line": "d.line", "tags": "d.tags", "extra": "s.extra || d.extra",
 }  # fmt: skip
 _COSTS: Final = frozenset({"effective", "billed", "list", "contracted", "row_count"})
 TAG_KEY: Final[LiteralString] = "{tag_key}"

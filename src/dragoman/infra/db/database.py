@@ -9,7 +9,7 @@ and sees nothing.
 # The driver has no types.
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -109,6 +109,19 @@ class Database:
         status: str = await self._run(scope, Connection.execute, sql, args)
         count = status.rpartition(" ")[2]
         return int(count) if count.isdigit() else 0
+
+    async def copy(self, scope: Scope, table: LiteralString, source: AsyncIterable[bytes], **options: str) -> int:
+        """Copy CSV into a table and return the number of rows.
+
+        PostgreSQL refuses this for tables with row-level security: copy into a temporary table, in a unit. `options`
+        are the `delimiter`, the `quote`, its `escape`, and the text for `null`.
+        """
+
+        async def copy(connection: Connection, _: str) -> str:
+            return await connection.copy_to_table(table, source=source, format="csv", **options)
+
+        status: str = await self._run(scope, copy, "", ())
+        return int(status.rpartition(" ")[2])
 
     @asynccontextmanager
     async def unit(self, scope: Scope) -> AsyncGenerator[None]:

@@ -31,6 +31,7 @@ class Upstream(StrEnum):
     SIGNING = "signing_provider"
     WEBHOOK = "webhook"
     WORKER = "worker"
+    BILLING_EXPORT = "billing_export"
 
 
 class Clients:

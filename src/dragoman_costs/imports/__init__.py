@@ -1,0 +1,1 @@
+"""Billing exports of FOCUS: sent, read, and imported as tasks."""
