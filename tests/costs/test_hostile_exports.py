@@ -112,9 +112,8 @@ def test_a_file_that_unpacks_to_more_than_an_import_may_have_is_refused(tmp_path
 
 def test_text_that_looks_like_sql_is_text(server: Server, http: httpx.Client, account: str) -> None:
     evil = "'); DROP TABLE cost_rows; --"
-    content = written(
-        [row(0, **{f'x"{evil}': evil, "ServiceName": f"=cmd|' /C calc'!A0 {evil}", "ResourceName": "\x01\x02"})]
-    )
+    service = f"=cmd|' /C calc'!A0 {evil}"
+    content = written([row(0, **{f'x"{evil}': evil, "ServiceName": service, "ResourceName": "\x01\x02"})])
 
     report = imported(http, account, content, "'; DROP TABLE cost_rows; --.csv")
 

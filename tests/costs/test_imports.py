@@ -336,7 +336,7 @@ def test_an_upload_is_taken_up_again_and_must_be_whole(http: httpx.Client, accou
     assert (begun["parts"], begun["missing_parts"]) == (2, [1, 2])
     assert data(http.get(place))["missing_parts"] == [1]
     problem(http.post(f"/api/cloud-accounts/{account}/import", json=given), 409, "UPLOAD_INCOMPLETE")
-    problem(http.get(f"{place}/accounts"), 409, "UPLOAD_INCOMPLETE")
+    problem(http.post(f"{place}/account", json={}), 409, "UPLOAD_INCOMPLETE")
     problem(http.post(f"{place}/parts", json={"number": 3, "content": "QQ=="}), 400, "INVALID_PARAMS")
     problem(http.post(f"{place}/parts", json={"number": 1, "content": "QQ=="}), 400, "INVALID_PARAMS")
     problem(http.post(f"{place}/parts", json={"number": 1, "content": "no base64"}), 400, "INVALID_PARAMS")
@@ -431,16 +431,27 @@ def test_what_was_replaced_is_removed(server: Server, http: httpx.Client, accoun
     assert sql(server, rows, UUID(account))[0][0] == 1
 
 
-def test_whose_bills_are_in_an_upload_is_found_before_it_is_imported(http: httpx.Client) -> None:
-    rows = [row(n, BillingAccountId="2" if n else "1") for n in range(3)]
-    content = written(rows)
+def test_the_account_of_an_upload_is_found_or_registered_by_what_the_file_says(http: httpx.Client) -> None:
+    number = uuid4().hex
+    content = written([row(n, BillingAccountId=number if n else "1", ProviderName="Microsoft") for n in range(3)])
     upload_id = begun_upload(http, content)
 
-    found = data(http.get(f"/api/cost-uploads/{upload_id}/accounts"))
+    found = [data(http.post(f"/api/cost-uploads/{upload_id}/account", json={})) for _ in range(2)]
 
-    assert found["accounts"] == [
-        {"provider": "AWS", "billing_account": "2", "rows": 2}, {"provider": "AWS", "billing_account": "1", "rows": 1},
-    ]  # fmt: skip
+    assert [one.pop("registered") for one in found] == [True, False]
+    assert found[0] == found[1]
+    assert (found[0]["provider"], found[0]["identifier"]) == ("azure", number)
+    assert [bill["rows"] for bill in found[0]["bills"]] == [2, 1]
+    assert data(http.get(f"/api/cloud-accounts/{found[0]['account_id']}"))["identifier"] == number
+
+
+def test_a_provider_that_cannot_be_registered_by_itself_is_named(http: httpx.Client) -> None:
+    upload_id = begun_upload(http, written([row(ProviderName="Oracle")]))
+
+    refusal = problem(http.post(f"/api/cost-uploads/{upload_id}/account", json={}), 400, "IMPORT_REFUSED")
+
+    assert refusal["details"]["reason"] == "UNKNOWN_ACCOUNT"
+    assert "Oracle" in refusal["detail"]
 
 
 def test_the_audit_trail_has_the_hash_of_the_file(http: httpx.Client, account: str) -> None:

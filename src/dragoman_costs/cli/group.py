@@ -12,7 +12,9 @@ import rich_click as click
 from dragoman.doors.cli.projection import project_noun
 from dragoman.plugin import Command
 
-SUBCOMMANDS: Final[list[Command]] = []
+SUBCOMMANDS: Final[list[Command]] = [
+    Command("import", "Import a billing export.", load="dragoman_costs.cli.importing:import_command"),
+]
 
 
 def load(summary: str) -> click.RichGroup:

@@ -8,7 +8,9 @@ from dragoman.infra.ids import new_id
 from dragoman.infra.jobs import Job
 from dragoman.infra.outbound import Upstream
 from dragoman.plugin import Platform, Vertical
+from dragoman_costs.accounts.store import AccountStore
 from dragoman_costs.imports import operations as o
+from dragoman_costs.imports.billing_accounts import BillingAccounts
 from dragoman_costs.imports.endings import ImportEndings
 from dragoman_costs.imports.files import ImportFiles
 from dragoman_costs.imports.reader import ExportReader
@@ -40,17 +42,18 @@ def build_imports(platform: Platform) -> Vertical:
     )  # fmt: skip
     store = ImportStore(platform.db)
     endings = ImportEndings(platform.db, store, platform.publish)
-    service = ImportService(store, sources, uploads, reader, files, endings, run=platform.run, new_id=new_id)
+    service = ImportService(store, sources, endings, run=platform.run, new_id=new_id)
     worker = ImportWorker(
         store, SliceStore(platform.db), LoadingStore(platform.db), sources, reader, files, endings,
         most_bad_percent=settings.max_bad_rows_percent, timeout_s=settings.import_timeout_s, new_id=new_id,
     )  # fmt: skip
+    bills = BillingAccounts(AccountStore(platform.db), store, uploads, reader, files, new_id=new_id)
     handlers = platform.handlers
     handlers.add(o.IMPORT, service.request)
     handlers.add(o.BEGIN_UPLOAD, uploads.begin)
     handlers.add(o.ADD_PART, uploads.add_part)
     handlers.add(o.SHOW_UPLOAD, uploads.show)
-    handlers.add(o.INSPECT_UPLOAD, service.inspect_upload)
+    handlers.add(o.FIND_ACCOUNT, bills.find_account)
     handlers.add(o.LIST, service.list)
     handlers.add(o.SHOW, service.show)
     handlers.add(o.LIST_BAD_ROWS, service.list_bad_rows)

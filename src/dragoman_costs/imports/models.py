@@ -105,11 +105,15 @@ class BilledAccount(Output):
     rows: int
 
 
-class UploadInspected(Output):
-    """Whose bills are in an upload, those with the most rows first."""
+class AccountFound(Output):
+    """The cloud account of an upload: that of the bill with the most rows in it."""
 
-    upload_id: UUID
-    accounts: list[BilledAccount]
+    account_id: UUID
+    provider: str
+    identifier: str
+    name: str
+    registered: bool = Field(description="Whether the account was registered just now.")
+    bills: list[BilledAccount] = Field(description="Whose bills are in the file, those with the most rows first.")
 
 
 class ImportFile(Input):

@@ -29,9 +29,10 @@ SHOW_UPLOAD = Operation(
     "costs.show_upload", "Show what has arrived of an upload", m.UploadRef, m.Upload, MANAGE, part_of=_COSTS,
     example={"upload_id": _ID},
 )  # fmt: skip
-INSPECT_UPLOAD = Operation(
-    "costs.inspect_upload", "Look whose bills are in a finished upload", m.UploadRef, m.UploadInspected, MANAGE,
-    part_of=_COSTS, description="The providers and billing accounts, for the choice of the cloud account.",
+FIND_ACCOUNT = Operation(
+    "costs.find_account", "Find the cloud account whose bill an upload is, or register it", m.UploadRef,
+    m.AccountFound, MANAGE, Effect.WRITE, long=True, part_of=_COSTS,
+    description="By the provider and the BillingAccountId that most rows of the finished upload have.",
     example={"upload_id": _ID},
 )  # fmt: skip
 LIST = Operation("costs.imports", "List imports, newest first", m.ListImports, Page[m.Import], READ, part_of=_COSTS)
@@ -49,7 +50,7 @@ BINDINGS = (
     Binding("POST", "/api/cost-uploads", BEGIN_UPLOAD, 201),
     Binding("POST", "/api/cost-uploads/{upload_id}/parts", ADD_PART),
     Binding("GET", "/api/cost-uploads/{upload_id}", SHOW_UPLOAD),
-    Binding("GET", "/api/cost-uploads/{upload_id}/accounts", INSPECT_UPLOAD),
+    Binding("POST", "/api/cost-uploads/{upload_id}/account", FIND_ACCOUNT),
     Binding("GET", "/api/cost-imports", LIST),
     Binding("GET", "/api/cost-imports/{import_id}", SHOW),
     Binding("GET", "/api/cost-imports/{import_id}/bad-rows", LIST_BAD_ROWS),

@@ -11,11 +11,8 @@ from dragoman.operations import Page, page
 from dragoman.plugin import GateRun
 from dragoman_costs.imports import models as m
 from dragoman_costs.imports.endings import ImportEndings
-from dragoman_costs.imports.files import ImportFiles
-from dragoman_costs.imports.reader import ExportReader
 from dragoman_costs.imports.sources import Sources
 from dragoman_costs.imports.store import ImportStore
-from dragoman_costs.imports.uploads import UploadService
 
 ACTION = "costs.import"
 
@@ -27,9 +24,6 @@ class ImportService:
         self,
         store: ImportStore,
         sources: Sources,
-        uploads: UploadService,
-        reader: ExportReader,
-        files: ImportFiles,
         endings: ImportEndings,
         *,
         run: GateRun,
@@ -37,9 +31,6 @@ class ImportService:
     ) -> None:
         self._store = store
         self._sources = sources
-        self._uploads = uploads
-        self._reader = reader
-        self._files = files
         self._endings = endings
         self._run = run
         self._new_id = new_id
@@ -95,21 +86,6 @@ class ImportService:
         await self.show(caller, m.ImportRef(import_id=query.import_id))
         rows = await self._store.list_bad(scope_of(caller), query.import_id, query.limit + 1, query.cursor)
         return page([m.BadRow.model_validate(row) for row in rows], query.limit)
-
-    async def inspect_upload(self, caller: Caller, ref: m.UploadRef) -> m.UploadInspected:
-        """Return whose bills are in an upload.
-
-        Raises:
-            NotFound: there is no such upload.
-            UploadIncomplete: parts are missing.
-            ImportRefused: it is no billing export.
-        """
-        await self._uploads.check(scope_of(caller), ref.upload_id)
-        async with self._files.directory(caller.tenant, self._new_id()) as work:
-            file = work / "source"
-            await self._uploads.fetch(scope_of(caller), ref.upload_id, file)
-            found = await self._reader.inspect(caller.tenant, file, work)
-        return m.UploadInspected.model_validate({"upload_id": ref.upload_id, "accounts": found})
 
 
 def _envelope(caller: Caller, request: m.ImportFile, import_id: UUID) -> dict[str, Any]:

@@ -12,6 +12,9 @@ id, account_id, task_id, state, source, file_name, part, file_sha256, row_count,
 created_by, created_at, finished_at"""
 FIND_ACCOUNT: LiteralString = """
 SELECT id, name, provider, identifier FROM cost_accounts WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL"""
+FIND_BILLED: LiteralString = """
+SELECT id, name FROM cost_accounts
+WHERE tenant_id = $1 AND provider = $2 AND identifier = $3 AND deleted_at IS NULL"""
 ADD: LiteralString = """
 INSERT INTO cost_imports (tenant_id, id, account_id, state, source, file_name, part, created_by)
 VALUES ($1, $2, $3, 'requested', $4, $5, $6, $7)"""
@@ -48,6 +51,11 @@ class ImportStore:
     async def find_account(self, scope: Scope, account_id: UUID) -> Record | None:
         """Return a cloud account."""
         row = await self._db.find(scope, FIND_ACCOUNT, scope.tenant, account_id)
+        return dict(row) if row else None
+
+    async def find_billed(self, scope: Scope, provider: str, identifier: str) -> Record | None:
+        """Return the cloud account with this identifier."""
+        row = await self._db.find(scope, FIND_BILLED, scope.tenant, provider, identifier)
         return dict(row) if row else None
 
     async def add(
