@@ -1,13 +1,24 @@
 """Puts cloud accounts together."""
 
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Final
+
 from dragoman.infra.config import read_environment
 from dragoman.infra.ids import new_id
+from dragoman.infra.jobs import Job
+from dragoman.infra.outbound import TenantClients, Upstream
 from dragoman.plugin import Platform, Vertical
 from dragoman_costs.accounts import operations as o
+from dragoman_costs.accounts.checking import AccountCheck
 from dragoman_costs.accounts.credentials import Credentials
+from dragoman_costs.accounts.exports import Exports
 from dragoman_costs.accounts.service import AccountService
 from dragoman_costs.accounts.store import AccountStore
 from dragoman_costs.settings import CostSettings
+
+_LISTING_BYTES: Final = 2_097_152
 
 
 def build_accounts(platform: Platform) -> Vertical:
@@ -19,10 +30,27 @@ def build_accounts(platform: Platform) -> Vertical:
         directory=settings.credentials_dir,
         environment=read_environment,
     )
-    accounts = AccountService(AccountStore(platform.db), credentials, new_id=new_id)
+    store = AccountStore(platform.db)
+    accounts = AccountService(store, credentials, new_id=new_id)
+    listing = platform.outgoing.of_tenants(
+        Upstream.BILLING_EXPORT, most_bytes=_LISTING_BYTES, timeout_s=10, answer_s=20
+    )
+    reading = platform.outgoing.of_tenants(Upstream.BILLING_EXPORT, most_bytes=settings.max_import_bytes, timeout_s=60)
+    exports = Exports(credentials, listing=listing, reading=reading)
+    check = AccountCheck(store, exports)
     platform.handlers.add(o.CREATE, accounts.create, prepare=accounts.check_new)
     platform.handlers.add(o.LIST, accounts.list)
     platform.handlers.add(o.GET, accounts.get)
     platform.handlers.add(o.UPDATE, accounts.update, prepare=accounts.check_change)
     platform.handlers.add(o.DELETE, accounts.delete)
-    return Vertical()
+    platform.handlers.add(o.TEST, check.test)
+    return Vertical(running=partial(_open, listing, reading))
+
+
+@asynccontextmanager
+async def _open(*clients: TenantClients) -> AsyncGenerator[Sequence[Job]]:
+    try:
+        yield ()
+    finally:
+        for client in clients:
+            await client.aclose()

@@ -180,6 +180,30 @@ class Account(Output):
     updated_at: datetime
 
 
+class CheckName(StrEnum):
+    """What a test looks at."""
+
+    CREDENTIAL = "credential"
+    EXPORTS = "exports"
+
+
+class Check(Output):
+    """One thing that a test looked at."""
+
+    name: CheckName
+    passed: bool
+    message: str = Field(description="What was found, or what is wrong and what to do.")
+
+
+class TestedAccount(Account):
+    """An account after a test; the test ends with the first check that fails."""
+
+    __test__ = False
+
+    passed: bool
+    checks: list[Check]
+
+
 class DeletedAccount(Output):
     """An account that is gone, with what was imported for it."""
 

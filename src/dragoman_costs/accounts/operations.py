@@ -35,6 +35,13 @@ DELETE = Operation(
     "keep them and end syncing, set the status `disconnected` instead.",
     example={"account_id": _ID},
 )  # fmt: skip
+TEST = Operation(
+    "cloud_account.test", "Test a cloud account", m.AccountRef, m.TestedAccount, MANAGE, Effect.WRITE, part_of=PART,
+    long=True,
+    description="Reads the credential and, where there is `config.export_url`, lists the exports there with it. The "
+    "answer says what is wrong; `status`, `credential_status` and `last_error` of the account are set by it.",
+    example={"account_id": _ID},
+)  # fmt: skip
 
 BINDINGS = (
     Binding("POST", "/api/cloud-accounts", CREATE, 201),
@@ -42,4 +49,5 @@ BINDINGS = (
     Binding("GET", "/api/cloud-accounts/{account_id}", GET),
     Binding("PATCH", "/api/cloud-accounts/{account_id}", UPDATE),
     Binding("DELETE", "/api/cloud-accounts/{account_id}", DELETE),
+    Binding("POST", "/api/cloud-accounts/{account_id}/test", TEST),
 )

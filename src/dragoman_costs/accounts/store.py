@@ -27,6 +27,11 @@ CHANGE: LiteralString = f"""
 UPDATE cost_accounts SET name = $3, status = $4, config = $5, credential_kind = $6, credential_ref = $7,
     credential_sealed = $8, credential_status = $9, last_error = $10, version = version + 1, updated_at = now()
 WHERE tenant_id = $1 AND id = $2 AND version = $11 AND deleted_at IS NULL RETURNING {_ACCOUNT}"""
+# What people did not change is no version of it: a sync in the night must not make their ETag stale.
+NOTE: LiteralString = f"""
+UPDATE cost_accounts SET status = $4, credential_status = $5, last_error = $6,
+    last_sync_at = CASE WHEN $7 THEN now() ELSE last_sync_at END
+WHERE tenant_id = $1 AND id = $2 AND version = $3 AND deleted_at IS NULL RETURNING {_ACCOUNT}"""
 # The slices first: who shows one locks it before its account.
 HIDE_SLICES: LiteralString = """
 UPDATE cost_slices SET state = 'replaced' WHERE tenant_id = $1 AND account_id = $2 AND state <> 'replaced'"""
@@ -74,6 +79,15 @@ class ChangedAccount:
     credential: KeptCredential
     last_error: str | None
     version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is noted with an account after its exports were asked for."""
+
+    status: str
+    credential_status: str
+    last_error: str | None
 
 
 class AccountTaken(Conflict):
@@ -126,6 +140,16 @@ class AccountStore:
         row = await self._db.find(
             scope, CHANGE, scope.tenant, account_id, changed.name, changed.status, dict(changed.config), kept.kind,
             kept.reference, kept.sealed, kept.status, changed.last_error, changed.version,
+        )  # fmt: skip
+        return dict(row) if row else None
+
+    async def note(
+        self, scope: Scope, account_id: UUID, version: int, verdict: Verdict, *, synced: bool = False
+    ) -> Record | None:
+        """Note what was found out about a version of an account; None when it has moved on since."""
+        row = await self._db.find(
+            scope, NOTE, scope.tenant, account_id, version, verdict.status, verdict.credential_status,
+            verdict.last_error, synced,
         )  # fmt: skip
         return dict(row) if row else None
 
