@@ -48,3 +48,6 @@ class CostSettings(Section):
     query_timeout_s: float = Field(
         15.0, gt=0.0, le=25.0, description="The longest that a statement of a cost query may take."
     )
+    sync_s: int = Field(
+        86_400, ge=0, description="Cloud accounts with an address of exports are synced so often; 0: only when asked."
+    )

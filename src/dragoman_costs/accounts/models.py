@@ -180,6 +180,26 @@ class Account(Output):
     updated_at: datetime
 
 
+class SyncAccount(AccountRef):
+    """Look for new and changed exports of an account."""
+
+    everything: bool = Field(default=False, description="Import files that have not changed, too.")
+
+
+class PerformSync(Input):
+    """The input of the task of a sync."""
+
+    everything: bool = False
+
+
+class SyncAccepted(Output):
+    """A sync that was handed over as a task."""
+
+    account_id: UUID
+    task_id: UUID
+    state: str = Field(description="The state of the task.")
+
+
 class CheckName(StrEnum):
     """What a test looks at."""
 

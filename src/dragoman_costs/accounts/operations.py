@@ -42,6 +42,13 @@ TEST = Operation(
     "answer says what is wrong; `status`, `credential_status` and `last_error` of the account are set by it.",
     example={"account_id": _ID},
 )  # fmt: skip
+SYNC = Operation(
+    "cloud_account.sync", "Import new and changed billing exports", m.SyncAccount, m.SyncAccepted, MANAGE, Effect.WRITE,
+    part_of=PART, long=True,
+    description="Looks at `config.export_url` and asks for the import of every file that is new or has changed; it is "
+    "done daily without being asked. The work is a task: its result names the imports. It takes `write:tasks`, too.",
+    example={"account_id": _ID},
+)  # fmt: skip
 
 BINDINGS = (
     Binding("POST", "/api/cloud-accounts", CREATE, 201),
@@ -50,4 +57,5 @@ BINDINGS = (
     Binding("PATCH", "/api/cloud-accounts/{account_id}", UPDATE),
     Binding("DELETE", "/api/cloud-accounts/{account_id}", DELETE),
     Binding("POST", "/api/cloud-accounts/{account_id}/test", TEST),
+    Binding("POST", "/api/cloud-accounts/{account_id}/sync", SYNC, 202),
 )
