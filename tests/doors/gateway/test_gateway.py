@@ -3,6 +3,7 @@
 import base64
 import ssl
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -12,6 +13,7 @@ import pytest
 
 from dragoman.infra.private_authority import Issued, PrivateAuthority
 from tests.backstage import add_tenant
+from tests.doors.gateway.proxy import tls_proxy
 from tests.doors.rest.calling import data
 from tests.harness import InProcess, Server, wait_for
 from tests.minutes import in_one_minute
@@ -72,6 +74,14 @@ class Agents:
         if shown is not None:
             context.load_cert_chain(shown.certificate, shown.key)
         return context
+
+    def past(self) -> Issued:
+        """A certificate that has expired."""
+        self._count += 1
+        earlier = PrivateAuthority(
+            self.authority.directory, clock=lambda: datetime.now(UTC).replace(microsecond=0) - timedelta(days=9)
+        )
+        return earlier.issue(f"{self.slug}-{self._count}", days=1)
 
     def issue(self) -> Issued:
         """A certificate of a name that nobody has."""
@@ -178,6 +188,17 @@ def test_a_certificate_of_another_authority_is_refused_at_the_handshake(agents: 
         agents.ask(foreign.issue("intruder", days=1), agent["secret"])
 
 
+def test_an_expired_certificate_is_refused_at_the_handshake_and_cannot_be_registered(agents: Agents) -> None:
+    expired, shown = agents.past(), agents.issue()
+    agent = agents.register(shown)
+    given = {"name": "late", "certificate": expired.certificate.read_text()}
+
+    with pytest.raises((httpx.ConnectError, httpx.ReadError, httpx.RemoteProtocolError)):
+        agents.ask(expired, agent["secret"])
+    with agents.home.client(agents.home.token(tenant=agents.slug)) as admin:
+        assert admin.post("/api/a2a-agents", json=given).status_code == 400
+
+
 def test_a_revoked_certificate_is_refused_while_its_connection_is_open(agents: Agents) -> None:
     shown = agents.issue()
     agent = agents.register(shown, per_min=100_000)
@@ -265,6 +286,23 @@ def test_capabilities_say_what_may_be_asked_and_how_often(agents: Agents) -> Non
     assert told["agent"] == {"id": f"a2a-agent:{agent['id']}", "tenant": agents.slug, "scopes": ["read:knowledge"]}
     assert {"knowledge_query", "knowledge_show"} <= tools
     assert not tools & {"memory_list", "knowledge_propose"}
+
+
+@pytest.mark.req("GW-012")
+@in_one_minute
+def test_what_is_refused_counts_as_a_query_and_asking_for_results_does_not(agents: Agents) -> None:
+    shown, asking = agents.issue(), agents.issue()
+    one, other = agents.register(shown), agents.register(asking, scopes=["read:tasks"])
+    wrong: list[Any] = [{"tool": "nothing", "arguments": {}}, {"tool": "user_invite", "arguments": {}}, {"tool": 5}, []]
+    poll = {"tool": "task_list", "arguments": {}}
+
+    refused = [agents.ask(shown, one["secret"], body=wrong[number % 4]).status_code for number in range(PER_MIN + 1)]
+    polled = [agents.ask(asking, other["secret"], body=poll).status_code for _ in range(PER_MIN + 1)]
+
+    assert set(refused[:-1]) == {400, 404}
+    assert refused[-1] == 429
+    assert polled == [200] * (PER_MIN + 1)
+    assert agents.ask(asking, other["secret"]).status_code == 200
 
 
 @pytest.mark.req("GW-012")
@@ -362,6 +400,7 @@ def test_behind_a_proxy_what_the_header_holds_is_checked_here_too(
     agent = agents.register(shown)
     agents.authority.revoke(shown.name)
     for reason, certificate in {
+        "client certificate expired, or not yet valid": agents.past().certificate.read_text(),
         "client certificate of an unknown authority": foreign.issue("x", days=1).certificate.read_text(),
         "client certificate unreadable": "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
         "client certificate revoked": shown.certificate.read_text(),
@@ -392,3 +431,73 @@ def test_a_header_is_believed_from_trusted_proxies_alone(
         refused = intruder.post("/a2a/v1/query", json=SHOW, headers=sent | {"x-forwarded-for": "203.0.113.7"})
 
     assert refused.status_code == 401
+
+
+def doubled(pem: str) -> list[tuple[str, str]]:
+    return [("x-client-cert", quote(pem, safe="")), ("x-client-cert", quote(pem, safe=""))]
+
+
+def appended(pem: str) -> list[tuple[str, str]]:
+    element = f'Hash=1;Cert="{quote(pem, safe="")}"'
+    return [("x-client-cert", f"{element},{element}")]
+
+
+@pytest.mark.parametrize("form", [doubled, appended])
+def test_of_two_certificates_none_is_believed(agents: Agents, proxied: Server, form: Any) -> None:
+    """A proxy that adds to what its client sent would let the client choose."""
+    shown = agents.issue()
+    agent = agents.register(shown)
+    headers = [("x-api-key", agent["secret"]), *form(shown.certificate.read_text())]
+
+    with proxied.client() as proxy:
+        refused = proxy.post("/a2a/v1/query", json=SHOW, headers=headers)
+
+    assert (refused.status_code, reasons(proxied, refused)) == (401, ["no client certificate"])
+
+
+class Proxied(Agents):
+    """Agents that come through a proxy of real TLS."""
+
+    def __init__(self, home: Server, server: Server, authority: PrivateAuthority, address: str) -> None:
+        super().__init__(home, server, authority)
+        self.address = address
+
+    def through(self, shown: Issued | None, key: str, **headers: str) -> httpx.Response:
+        with httpx.Client(base_url=self.address, verify=self.trusting(shown), timeout=PATIENCE_S) as client:
+            return client.post("/a2a/v1/query", json=SHOW, headers={"x-api-key": key, **headers})
+
+
+@pytest.mark.parametrize("replaces", [True, False])
+def test_a_real_proxy_hands_on_the_certificate_of_the_handshake_and_no_other(
+    server: Server, proxied: Server, authority: PrivateAuthority, server_certificate: Issued, replaces: bool
+) -> None:
+    ca = str(authority.certificate)
+    with tls_proxy(proxied.url, shown=server_certificate, client_ca=ca, replaces=replaces) as address:
+        agents = Proxied(server, proxied, authority, address)
+        mine, theirs = agents.issue(), agents.issue()
+        me, victim = agents.register(mine), agents.register(theirs)
+        forged = quote(theirs.certificate.read_text(), safe="")
+
+        answered = agents.through(mine, me["secret"])
+        crossed = agents.through(mine, victim["secret"])
+        impersonated = agents.through(mine, victim["secret"], **{"X-Client-Cert": forged})
+        with pytest.raises((httpx.ConnectError, httpx.ReadError, httpx.RemoteProtocolError)):
+            agents.through(agents.past(), me["secret"])
+
+    told = answered.json()["task"]["artifacts"][0]["parts"][0]["data"]
+    assert told["subject"] == f"a2a-agent:{me['id']}"
+    assert [crossed.status_code, impersonated.status_code] == [401, 401]
+
+
+def test_a_proxy_that_replaces_the_header_keeps_those_without_a_certificate_out(
+    server: Server, proxied: Server, authority: PrivateAuthority, server_certificate: Issued
+) -> None:
+    ca = str(authority.certificate)
+    with tls_proxy(proxied.url, shown=server_certificate, client_ca=ca) as address:
+        agents = Proxied(server, proxied, authority, address)
+        shown = agents.issue()
+        agent = agents.register(shown)
+        forged = quote(shown.certificate.read_text(), safe="")
+
+        assert agents.through(None, agent["secret"], **{"X-Client-Cert": forged}).status_code == 401
+        assert agents.through(shown, agent["secret"]).status_code == 200

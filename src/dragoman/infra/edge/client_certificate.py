@@ -5,7 +5,7 @@ import binascii
 import re
 import ssl
 from collections.abc import Mapping
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -36,8 +36,13 @@ class ClientCertificates:
         said = headers.get(self._header)
         if not said or not self._trusts(extensions.get("peer")):
             return None
-        named = _NAMED.search(said)
-        return _read(named[1] if named else said)
+        # Two of them: one is what the client sent, and nothing says which.
+        if sum(name == self._header for name, _ in scope.get("headers", ())) > 1:
+            return None
+        named = _NAMED.findall(said)
+        if len(named) > 1:
+            return None
+        return _read(named[0] if named else said)
 
     def _trusts(self, peer: Any) -> bool:
         if self._everyone:
@@ -46,6 +51,9 @@ class ClientCertificates:
             address = ip_address(peer[0])
         except (ValueError, TypeError, IndexError):
             return False
+        if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+            # A socket for both versions shows an address of version 4 like this.
+            address = address.ipv4_mapped
         return any(address in network for network in self._networks)
 
 
