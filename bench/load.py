@@ -9,6 +9,7 @@ therefore charged for all who would have come meanwhile (no coordinated omission
 
 import asyncio
 import json
+import ssl
 import subprocess
 import sys
 import threading
@@ -39,6 +40,8 @@ class Plan:
     warm_s: float = 0.0
     rate: float = 0.0
     first_number: int = 0
+    # Where the server speaks TLS: the bundle that vouches for it, then the client's certificate and its key, if any.
+    tls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +165,15 @@ def _body_length(lower: bytes) -> int:
     return int(lower[at + 17 :].split(b"\r\n", 1)[0]) if at >= 0 else 0
 
 
+def _tls(files: tuple[str, ...]) -> ssl.SSLContext | None:
+    if not files:
+        return None
+    context = ssl.create_default_context(cafile=files[0])
+    if len(files) > 1:
+        context.load_cert_chain(*files[1:])
+    return context
+
+
 class _Run:
     """One plan, from the first request to the last answer."""
 
@@ -185,7 +197,9 @@ class _Run:
         host, port = address.hostname or "", address.port or 80
         clients: list[_Client] = []
         for _ in range(plan.connections):
-            _, client = await loop.create_connection(lambda: _Client(self._answered, self._lost), host, port)
+            _, client = await loop.create_connection(
+                lambda: _Client(self._answered, self._lost), host, port, ssl=_tls(plan.tls)
+            )
             clients.append(client)
         self._open = len(clients)
         start = time.perf_counter()

@@ -80,6 +80,7 @@ class Subject:
     server: Running
     request: str
     turns: list[Turn] = field(default_factory=list[Turn])
+    tls: tuple[str, ...] = ()
 
     @property
     def per_s(self) -> float:
@@ -122,8 +123,9 @@ class Subject:
         before, beside_before = sum(map(cpu_s, answering)), _others_cpu_s(self.server.pid, answering)
         warm_s = min(1.0, seconds / 4)
         plan = Plan(
-            self.server.url, self.request, connections, seconds, warm_s, rate, first_number=next(_RUNS) * 10_000_000
-        )
+            self.server.url, self.request, connections, seconds, warm_s, rate,
+            first_number=next(_RUNS) * 10_000_000, tls=self.tls,
+        )  # fmt: skip
         load = drive(plan)
         used_s = sum(map(cpu_s, answering)) - before
         beside_s = _others_cpu_s(self.server.pid, answering) - beside_before

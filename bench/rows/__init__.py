@@ -6,6 +6,7 @@ from typing import Final
 from bench.rows import (
     audit,
     delegation,
+    gateway,
     handover,
     idle,
     knowledge,
@@ -43,4 +44,5 @@ ROWS: Final[dict[str, Callable[[Effort], Outcome]]] = {
     "knowledge": knowledge.run,
     "memory": memory.run,
     "audit": audit.run,
+    "gateway": gateway.run,
 }
