@@ -14,6 +14,7 @@ from dragoman.services.contracts import operations as contracts
 from dragoman.services.gateway import operations as gateway
 from dragoman.services.governance import operations as governance
 from dragoman.services.grants import operations as grants
+from dragoman.services.inbox import operations as inbox
 from dragoman.services.knowledge import operations as knowledge
 from dragoman.services.memory import operations as memory
 from dragoman.services.signatures import operations as signatures
@@ -100,6 +101,15 @@ BINDINGS = (
     Binding("POST", "/api/a2a-agents/{agent_id}/rotate", gateway.ROTATE, 201),
     Binding("POST", "/api/a2a-agents/{agent_id}/suspend", gateway.SUSPEND),
     Binding("POST", "/api/a2a-agents/{agent_id}/resume", gateway.RESUME),
+    Binding("POST", "/api/webhook-sources", inbox.CREATE, 201),
+    Binding("GET", "/api/webhook-sources", inbox.LIST),
+    Binding("GET", "/api/webhook-sources/{source_id}", inbox.GET),
+    Binding("PATCH", "/api/webhook-sources/{source_id}", inbox.UPDATE),
+    Binding("DELETE", "/api/webhook-sources/{source_id}", inbox.REMOVE),
+    Binding("POST", "/api/webhook-sources/{source_id}/rotate", inbox.ROTATE, 201),
+    Binding("GET", "/api/webhook-events", inbox.LIST_EVENTS),
+    Binding("GET", "/api/webhook-events/{webhook_event_id}", inbox.GET_EVENT),
+    Binding("POST", "/api/webhook-events/{webhook_event_id}/replay", inbox.REPLAY_EVENT),
     Binding("POST", "/api/workers", workers.REGISTER_WORKER, 201),
     Binding("GET", "/api/workers", workers.LIST_WORKERS),
     Binding("PATCH", "/api/workers/{worker}", workers.UPDATE_WORKER),

@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # a command line reads the record alone
     from dragoman.operations import Binding, Handlers
     from dragoman.services.audit.rows import RowGroup
     from dragoman.services.audit.trail import AuditTrail
+    from dragoman.services.inbox.ports import EventHandler
     from dragoman.services.tasks.actions.ports import ResourceCheck
     from dragoman.services.workers.protocol import Worker
 
@@ -121,7 +122,8 @@ class Vertical:
     """What a plugin contributes to a running server, beside the handlers that it has bound.
 
     `running` is entered after the database is there and left before it goes; it yields the background jobs. The keys of
-    `checks` become dependencies in `/health`.
+    `checks` become dependencies in `/health`. `events` handle what webhooks bring, by topic; a handler may be called
+    again for the same event, so what it does goes under the event's `key`.
     """
 
     workers: "Sequence[Worker]" = ()
@@ -129,6 +131,7 @@ class Vertical:
     skills: "Mapping[str, Callable[[Iterable[kit.Tool]], kit.SkillHandler]]" = field(default_factory=dict[str, Any])
     rows: "Sequence[RowGroup]" = ()
     checks: "Mapping[str, Check]" = field(default_factory=dict[str, "Check"])
+    events: "Mapping[str, EventHandler]" = field(default_factory=dict[str, Any])
     running: "Callable[[], AbstractAsyncContextManager[Sequence[Job]]]" = _nothing
 
 

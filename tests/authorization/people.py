@@ -181,6 +181,12 @@ class People:
         assert answer.is_success, (method, path, answer.text)
         return answer.json()["data"]
 
+    async def send(self, path: str, body: Json, headers: dict[str, str]) -> Any:
+        """Send a webhook that must be taken."""
+        answer = await self._http.post(path, json=body, headers=headers)
+        assert answer.is_success, (path, answer.text)
+        return answer.json()["data"]
+
     async def ask(self, credential: str, method: str, params: Json) -> Json:
         """Call a method of A2A that must succeed."""
         call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}

@@ -43,6 +43,8 @@ class Resources:
             "key": self._key,
             "a2a_agent": self._a2a_agent,
             "cost_rate": self._cost_rate,
+            "webhook_source": self._webhook_source,
+            "webhook_event": self._webhook_event,
             "tenant": self._tenant,
             "cloud_account": self._cloud_account,
             "cost_upload": self._cost_upload,
@@ -182,6 +184,21 @@ class Resources:
         """An import from an address that leads nowhere."""
         place = f"/api/cloud-accounts/{await self.keep('cloud_account', owner)}/import"
         return (await self._do(owner, "POST", place, {"url": "https://billing.example.com/focus.csv"}))["import_id"]
+
+    async def _webhook_source(self, owner: Actor) -> str:
+        given = {"name": uuid4().hex, "provider": "k8s"}
+        return (await self._do(owner, "POST", "/api/webhook-sources", given))["id"]
+
+    async def _webhook_event(self, owner: Actor) -> str:
+        """An event that has ended, so that it may be replayed."""
+        given = {"name": uuid4().hex, "provider": "azure"}
+        source = await self._do(owner, "POST", "/api/webhook-sources", given)
+        body, headers = {"id": uuid4().hex}, {"x-webhook-key": source["secret"]}
+        event_id = (await self._people.send(source["path"], body, headers))["id"]
+        path = f"/api/webhook-events/{event_id}"
+        while (await self._do(owner, "GET", path))["state"] == "received":
+            pass
+        return event_id
 
     async def _key(self, owner: Actor) -> str:
         return (await self._people.key(owner.maker, role="viewer"))["id"]

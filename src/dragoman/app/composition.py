@@ -21,6 +21,7 @@ from dragoman.app.gateway import build_gateway, build_gateway_door
 from dragoman.app.governance import bind_governance
 from dragoman.app.grants import build_grants
 from dragoman.app.health import register_checks
+from dragoman.app.inbox import InboxCore, build_inbox, build_webhook_door
 from dragoman.app.knowledge import KnowledgeCore, build_knowledge
 from dragoman.app.mcp import build_mcp, tell_of_changes
 from dragoman.app.memory import MemoryCore, bind_promotion, build_memory
@@ -31,7 +32,7 @@ from dragoman.app.sessions import SessionContexts
 from dragoman.app.signatures import SignatureCore
 from dragoman.app.tasks import TaskCore, build_tasks
 from dragoman.app.tools import GateTools
-from dragoman.app.workers import build_workers
+from dragoman.app.workers import WorkersCore, build_workers
 from dragoman.blocking import Threads
 from dragoman.doors.a2a.calls import Calls
 from dragoman.doors.a2a.card import CARD_PATH, REST_PATH, RPC_PATHS, Cards
@@ -52,7 +53,6 @@ from dragoman.doors.rest.openapi import build_openapi
 from dragoman.doors.rest.routes import RestDoor
 from dragoman.doors.rest.site import OPEN_SITE, SITE_PATHS, Shown, Site
 from dragoman.doors.webhooks.door import PREFIX as WEBHOOK_PREFIX
-from dragoman.doors.webhooks.door import WebhookDoor
 from dragoman.doors.webhooks.paths import PATHS as WEBHOOK_PATHS
 from dragoman.errors import DragomanError
 from dragoman.gate import Gate, Guards
@@ -106,7 +106,7 @@ OPEN_PATHS = METADATA_PATHS | {
     OLD_CARD_PATH,
     PROFILE_PATH,
 }
-OPEN_PREFIXES = ("/docs/", WEBHOOK_PREFIX)
+OPEN_PREFIXES = ("/docs/",)
 CARRIED_PATHS = A2A_PATHS | A2A_OLD_PATHS | MCP_PATHS | WEBHOOK_PATHS | GATEWAY_PATHS
 _A2A = (*RPC_PATHS, CARD_PATH, OLD_CARD_PATH)
 _A2A_PREFIXES = (f"{REST_PATH}/", SEED_PREFIX)
@@ -142,6 +142,7 @@ class Application:
     knowledge: KnowledgeCore
     approvals: ApprovalCore
     signatures: SignatureCore
+    inbox: InboxCore
     verticals: Sequence[Vertical]
     jobs: JobGroup
     stopping: asyncio.Event
@@ -172,6 +173,7 @@ class Application:
             self.mcp.running(),
             self.push.running(),
             self.signatures.running(),
+            self.inbox.running(),
             *(vertical.running() for vertical in self.verticals),
         )
 
@@ -251,9 +253,9 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     governance = bind_governance(handlers, db, knowledge.repositories, knowledge.curator)
     approvals = build_approvals(handlers, dbs, trails, governance, knowledge.authors, grants, authority)
     contracts = build_contracts(settings, handlers, db, core_db, trail, keyring, outgoing)
-    gate = _gate(handlers, base)
-    performers = (*contracts.workers, GovernanceWorker(gate))
-    workers = build_workers(settings, handlers, db, vault, outgoing, performers, plugged.join(gate), grpc_port)
+    performers = (*contracts.workers, GovernanceWorker(gate := _gate(handlers, base)))
+    inbox, beside = build_inbox(settings, handlers, base, gate, plugged.verticals), plugged.join(gate)
+    workers = build_workers(settings, handlers, db, vault, outgoing, performers, [inbox.worker, *beside], grpc_port)
     deciders = approvals.deciders(workers.registry, plugged.resources(contracts.resources))
     access, streams = build_access(settings, handlers, base)
     engine = build_engine(settings, core_db, addresses.database_url, core_trail, metrics.tasks)
@@ -267,11 +269,10 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     push = build_push(settings, dbs, tasks, trails, vault, metrics.push, outgoing)
     calls = _a2a_calls(settings, gate, tasks, push, tools, (contexts, authority), CardSigner(keyring.card), grpc_port)
     health = Health(version=__version__, metrics=metrics, breakers=outgoing.breakers.report)
-    shown = Shown(_public_keys(base.issuer, calls.cards.signer), _openapi, workers.profile.profile)
-    site = Site(health, _scrapes(settings, metrics), shown, ready=lambda: application.ready)
+    site = _site(settings, base, health, calls.cards.signer, workers, lambda: application.ready)
     guard = _guard(base, stopping := asyncio.Event())
     mcp = build_mcp(settings, gate, tasks, tools, authority, keyring, contexts, base.limiter)
-    webhooks = WebhookDoor(contracts.signatures.receivers, base.observers.security)
+    webhooks = build_webhook_door(base, inbox, contracts.signatures)
     doors = _doors(gate, calls, mcp, webhooks, build_gateway_door(settings, gate, tools, base), site)
     rules = replace(_edge_rules(settings), resources={MCP_PATH: mcp.resource}, entrance=gateway.entrance)
     application = Application(
@@ -291,12 +292,25 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
         knowledge=knowledge,
         approvals=approvals,
         signatures=contracts.signatures,
+        inbox=inbox,
         verticals=plugged.verticals,
         jobs=JobGroup(metrics.jobs),
         stopping=stopping,
     )
     register_checks(application)
     return application
+
+
+def _site(
+    settings: Settings,
+    base: Foundation,
+    health: Health,
+    signer: CardSigner,
+    workers: WorkersCore,
+    ready: Callable[[], bool],
+) -> Site:
+    shown = Shown(_public_keys(base.issuer, signer), _openapi, workers.profile.profile)
+    return Site(health, _scrapes(settings, base.observers.metrics), shown, ready=ready)
 
 
 def _public_keys(issuer: Issuer | None, signer: CardSigner) -> list[dict[str, Any]]:
@@ -366,6 +380,7 @@ def _grpc_edge(settings: Settings, calls: Calls, guard: Callable[[AsgiApp, EdgeR
         _edge_rules(settings),
         open_paths=frozenset[str](),
         open_prefixes=(),
+        unmetered_prefixes=(),
         probe_paths=frozenset[str](),
         refuse=_refuse_grpc,
         pages=False,
@@ -450,7 +465,7 @@ def _bind_audit(
     handlers.add(audit_operations.EXPORT_TRAIL, audit.export)
 
 
-def _doors(gate: Gate, calls: Calls, mcp: McpDoor, webhooks: WebhookDoor, agents: GatewayDoor, site: Site) -> Doors:
+def _doors(gate: Gate, calls: Calls, mcp: McpDoor, webhooks: AsgiApp, agents: GatewayDoor, site: Site) -> Doors:
     rest, a2a = RestDoor(gate, bindings()), A2ADoor(calls)
     return Doors(rest=rest, a2a=a2a, mcp=mcp, webhooks=webhooks, agents=agents, site=site)
 
@@ -463,5 +478,6 @@ def _edge_rules(settings: Settings) -> EdgeRules:
         open_paths=OPEN_PATHS,
         open_prefixes=OPEN_PREFIXES,
         probe_paths=PROBE_PATHS,
+        unmetered_prefixes=(WEBHOOK_PREFIX,),
         tls=bool(settings.tls_cert) or settings.behind_tls_proxy,
     )

@@ -24,6 +24,7 @@ from dragoman.services.contracts.documents import DocumentService, Made
 from dragoman.services.contracts.errors import DocumentClosed, WrongContent
 from dragoman.services.contracts.models import DocumentState, MediaType, VersionKind
 from dragoman.services.contracts.resources import DocumentResources
+from dragoman.services.inbox.ports import Delivery, Receipt
 from dragoman.services.signatures import operations
 from dragoman.services.signatures.certificates import CertificateAuthority
 from dragoman.services.signatures.embedded import EmbeddedProvider
@@ -114,7 +115,7 @@ def _person(user: Record | None) -> Person | None:
 class SignatureCore:
     """The signatures of this process: to be started after the database, and stopped before it.
 
-    `service` answers whether a document is signed; `receivers` take webhooks, by provider.
+    `service` answers whether a document is signed; `receive` takes webhooks of `providers`.
     """
 
     service: SignatureService
@@ -126,9 +127,18 @@ class SignatureCore:
     resources: SignatureResources
 
     @property
-    def receivers(self) -> dict[str, WebhookService]:
-        """Who takes the webhooks of which provider."""
-        return dict.fromkeys((provider.value for provider in RemoteProvider), self.webhooks)
+    def providers(self) -> list[str]:
+        """Whose webhooks are taken."""
+        return [provider.value for provider in RemoteProvider]
+
+    async def receive(self, delivery: Delivery) -> Receipt:
+        """Store a webhook of a signing provider, and do what it says.
+
+        Raises:
+            Unauthenticated: it is not signed with a key of the configuration that its address names.
+        """
+        receipt = await self.webhooks.receive(delivery.provider, delivery.target, delivery.headers, delivery.body)
+        return Receipt([receipt.id], receipt.duplicate)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[Sequence[Job]]:

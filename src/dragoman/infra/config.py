@@ -151,6 +151,34 @@ class Push(Section):
     max_attempts: int = Field(10, ge=1, le=30, description="Attempts in a row before a webhook is given up.")
 
 
+class Webhooks(Section):
+    """How webhooks are taken in and processed."""
+
+    tolerance_s: int = Field(
+        300, ge=1, le=3_600, description="How far the signed time of a webhook may be from that of this server."
+    )
+    max_bytes: int = Field(1_048_576, ge=1_024, description="The largest webhook of a registered source.")
+    source_per_min: int = Field(30_000, ge=1, description="Verified webhooks of one source.")
+    retries: int = Field(3, ge=0, le=30, description="Attempts after the first before an event is a dead letter.")
+    retry_base_s: float = Field(
+        1, gt=0, description="Wait before the first attempt after a failure; each later one is twice as long."
+    )
+    retry_max_s: float = Field(300, gt=0, description="The longest wait between two attempts at an event.")
+    keep_s: int = Field(
+        2_592_000,
+        ge=172_800,
+        description="How long an event is kept that has ended; as long a repetition of it is known as one.",
+    )
+    gcp_jwks_url: HttpUrl = Field(
+        "https://www.googleapis.com/oauth2/v3/certs", description="Keys that Google signs the tokens of Pub/Sub with."
+    )
+    sns_hosts: Words = Field(
+        default_factory=list[str],
+        description="Hosts with their ports that stand in for Amazon SNS, such as those of LocalStack; "
+        "DRAGOMAN_OUTBOUND__ALLOW has to name them too.",
+    )
+
+
 class Knowledge(Section):
     """Where the repositories of tenants are."""
 
@@ -303,6 +331,7 @@ class Settings(BaseModel):
     knowledge: Knowledge = Knowledge.model_construct()
     contracts: Contracts = Contracts.model_construct()
     gateway: Gateway = Gateway.model_construct()
+    webhooks: Webhooks = Webhooks.model_construct()
 
     @model_validator(mode="after")
     def _check_combinations(self) -> "Settings":

@@ -78,6 +78,10 @@ def create(programs: Programs) -> Root:
         "governance": Entry(_KNOWN, "Policies in force, what breaks them, and drift.", _governance),
         "document": Entry(_WORK, "Contracts and other documents, in versions.", _document),
         "checklist": Entry(_WORK, "What must be there before, at and after a closing.", _noun("checklist")),
+        "webhook-source": Entry(
+            _WORK, "Who may send webhooks, and how they prove themselves.", _noun("webhook_source")
+        ),
+        "webhook-event": Entry(_WORK, "What webhooks brought, and what became of it.", _noun("webhook_event")),
         "template": Entry(_WORK, "What contracts are drafted from.", _noun("template")),
         "capability": Entry(_WORK, "Which worker may perform which action.", _capability),
         "approval": Entry(_WORK, "What waits for consent, and consenting to it.", _approval),

@@ -62,6 +62,20 @@ _COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("scopes", flexible=True, optional=True),
         Column("certificate_expires_at", "certificate until", optional=True),
     ),
+    "webhook_source": (
+        Column("id"),
+        Column("provider"),
+        Column("name", flexible=True),
+        Column("account", flexible=True, optional=True),
+    ),
+    "webhook_event": (
+        Column("id"),
+        Column("topic", flexible=True),
+        Column("state"),
+        Column("attempts", optional=True),
+        Column("received_at", optional=True, time_format="%Y-%m-%d %H:%M"),
+        Column("event_id", flexible=True, optional=True),
+    ),
     "certificate": (
         Column("name", flexible=True),
         Column("fingerprint", flexible=True),

@@ -8,7 +8,7 @@ Json = dict[str, Any]
 _OBJECT: Final[Json] = {"schema": {"type": "object"}}
 _FAILURE: Final[Json] = {"description": "An error.", "content": {"application/problem+json": _OBJECT}}
 _KEPT: Final[Json] = {
-    "description": "It is kept; a duplicate of one that was kept before changes nothing.",
+    "description": "It is durable; a duplicate of an earlier one changes nothing.",
     "content": {
         "application/json": _OBJECT
         | {
@@ -22,17 +22,17 @@ _KEPT: Final[Json] = {
 }
 _BODY: Final[Json] = {
     "required": True,
-    "content": {"application/json": _OBJECT | {"example": {"event": "envelope-completed", "data": {}}}},
+    "content": {"application/json": _OBJECT | {"example": {"type": "cost.export_ready", "data": {}}}},
 }
 _PROVIDER: Final[Json] = {
     "name": "provider",
     "in": "path",
     "required": True,
     "schema": {"type": "string"},
-    "example": "docusign",
+    "example": "aws",
 }
-_CONFIGURATION: Final[Json] = {
-    "name": "configuration_id",
+_SOURCE: Final[Json] = {
+    "name": "source",
     "required": True,
     "schema": {"type": "string", "format": "uuid"},
     "example": "01890a5d-ac96-774b-bcce-b302099a8057",
@@ -44,9 +44,9 @@ def _post(name: str, place: str) -> Json:
         "post": {
             "tags": ["webhooks"],
             "operationId": name,
-            "summary": "Take what a provider tells, signed with a key of the configuration",
+            "summary": "Take a webhook of a registered source or signing provider",
             "security": [],
-            "parameters": [_PROVIDER, _CONFIGURATION | {"in": place}],
+            "parameters": [_PROVIDER, _SOURCE | {"in": place}],
             "requestBody": _BODY,
             "responses": {"202": _KEPT, "default": _FAILURE},
         }
@@ -55,5 +55,5 @@ def _post(name: str, place: str) -> Json:
 
 PATHS: Final[dict[str, Json]] = {
     f"{PREFIX}{{provider}}": _post("webhook_by_query", "query"),
-    f"{PREFIX}{{provider}}/{{configuration_id}}": _post("webhook", "path"),
+    f"{PREFIX}{{provider}}/{{source}}": _post("webhook", "path"),
 }

@@ -1,4 +1,4 @@
-"""The public keys of an external issuer: fetched without blocking, kept a while, fetched anew when one is missing."""
+"""The public keys of an issuer elsewhere: fetched without blocking, kept a while, fetched anew when one is missing."""
 
 import asyncio
 import time
@@ -28,13 +28,15 @@ class Jwks:
         url: str | None,
         issuer: str | None,
         outgoing: Clients,
+        upstream: Upstream = Upstream.JWKS,
         keep_s: float = 300,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._url = url
         self._issuer = issuer
         self._outgoing = outgoing
-        outgoing.breakers.declare(Upstream.JWKS.value)
+        self._upstream = upstream
+        outgoing.breakers.declare(upstream.value)
         self._keep_s = keep_s
         self._clock = clock
         self._keys: dict[str | None, jwt.PyJWK] = {}
@@ -71,7 +73,7 @@ class Jwks:
 
     async def _refresh(self) -> None:
         try:
-            async with self._outgoing.breakers.guard(Upstream.JWKS.value, failures=_FAILURES):
+            async with self._outgoing.breakers.guard(self._upstream.value, failures=_FAILURES):
                 self._keys = await self._fetch()
                 self._fetched_at = self._clock()
         except (UpstreamUnavailable, httpx.HTTPError, httpx.InvalidURL, ValueError) as error:

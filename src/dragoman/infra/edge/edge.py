@@ -58,9 +58,9 @@ class EdgeRules:
     """What the edge lets through.
 
     `open_paths` need no credentials but are limited by address; `probe_paths` are not limited either, because a load
-    balancer that is told 429 takes the server out. `refuse` is how errors look, and `pages` is false where no browser
-    ever reads the answer. `resources` are the paths whose clients find out by themselves how to get a token.
-    `entrance` is for callers with other credentials.
+    balancer that is told 429 takes the server out. A door at one of the `unmetered_prefixes` counts by itself.
+    `refuse` is how errors look, and `pages` is false where no browser ever reads the answer. `resources` are the paths
+    whose clients find out by themselves how to get a token. `entrance` is for callers with other credentials.
     """
 
     max_body_bytes: int
@@ -70,6 +70,7 @@ class EdgeRules:
     open_prefixes: tuple[str, ...]
     probe_paths: frozenset[str]
     tls: bool
+    unmetered_prefixes: tuple[str, ...] = ()
     refuse: Refuse = problem
     pages: bool = True
     resources: Mapping[str, Resource] = field(default_factory=dict[str, Resource])
@@ -164,6 +165,8 @@ class Edge:
 
     async def _identify(self, exchange: "_Exchange", path: str) -> None:
         request = exchange.request
+        if path.startswith(self._rules.unmetered_prefixes):
+            return
         if path in self._rules.open_paths or path.startswith(self._rules.open_prefixes):
             await self._admission.admit_stranger(request.ip)
             return

@@ -32,6 +32,8 @@ class Upstream(StrEnum):
     WEBHOOK = "webhook"
     WORKER = "worker"
     BILLING_EXPORT = "billing_export"
+    WEBHOOK_SENDER = "webhook_sender"
+    WEBHOOK_KEYS = "webhook_keys"
 
 
 class Clients:

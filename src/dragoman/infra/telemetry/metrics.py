@@ -26,6 +26,7 @@ from dragoman.infra.telemetry.multiprocess import VARIABLE
 from dragoman.infra.telemetry.process import ProcessSample
 from dragoman.infra.telemetry.push_metrics import PushMetrics
 from dragoman.infra.telemetry.task_metrics import TaskMetrics
+from dragoman.infra.telemetry.webhook_metrics import WebhookMetrics
 
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 RATIOS: Final = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
@@ -273,6 +274,7 @@ class Metrics:
         self.process = ProcessMetrics(registry)
         self.tasks = TaskMetrics(registry, ledger)
         self.push = PushMetrics(registry)
+        self.webhooks = WebhookMetrics(registry)
         self.jobs = JobMetrics(registry)
         self._security = Counter("dragoman_security_events_total", "Security events.", ("event",), registry=registry)
 
