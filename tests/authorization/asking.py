@@ -53,6 +53,7 @@ ARGUMENTS: Final[Mapping[str, Json]] = {
     "knowledge.connect": {"remote": "https://git.example.com/one.git", "token": "glpat-1234"},
     "approval.request": {"action": "signature.witness", "resource": DEED, "matter_id": "{fresh}", "input": {}},
     "grant.create": {"agent": "key:{fresh}", "actions": ["document.*"], "reason": "drafts my contracts"},
+    "webhook_event.list": {},
     "task.retry_many": {"matter": "{fresh}"},
     "task.cancel_many": {"matter": "{fresh}"},
 }
