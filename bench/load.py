@@ -8,6 +8,8 @@ therefore charged for all who would have come meanwhile (no coordinated omission
 """
 
 import asyncio
+import base64
+import hmac
 import json
 import ssl
 import subprocess
@@ -26,12 +28,17 @@ from bench.spread import Spread
 
 # Twelve characters that each request replaces by a number of its own: a body keeps its length.
 NUMBER = "############"
+# So many characters as the HMAC-SHA256 in base64 that each request replaces them by.
+SIGNATURE = "@" * 44
 _DRAIN_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to send, to whom, how fast, for how long; a rate of 0 is a closed loop."""
+    """What to send, to whom, how fast, for how long; a rate of 0 is a closed loop.
+
+    With a `key` each request is signed: the HMAC of `signed`, with the number of the request in it.
+    """
 
     url: str
     request: str
@@ -42,6 +49,8 @@ class Plan:
     first_number: int = 0
     # Where the server speaks TLS: the bundle that vouches for it, then the client's certificate and its key, if any.
     tls: tuple[str, ...] = ()
+    key: str = ""
+    signed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +190,7 @@ class _Run:
         self._plan = plan
         self._text = plan.request.encode()
         self._numbered = NUMBER.encode() in self._text
+        self._signed = plan.signed.encode()
         self._number = plan.first_number
         self._tally = _Tally()
         self._idle: deque[_Client] = deque()
@@ -248,6 +258,10 @@ class _Run:
         if self._numbered:
             self._number += 1
             data = data.replace(NUMBER.encode(), b"%012d" % self._number)
+        if self._plan.key:
+            signed = self._signed.replace(NUMBER.encode(), b"%012d" % self._number)
+            mac = hmac.digest(self._plan.key.encode(), signed, "sha256")
+            data = data.replace(SIGNATURE.encode(), base64.b64encode(mac))
         client.send(data, meant)
 
     def _answered(self, client: _Client, status: str) -> None:

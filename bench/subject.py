@@ -74,11 +74,13 @@ class Turn:
 
 @dataclass(slots=True)
 class Subject:
-    """A request to a server, and what came of it in each turn."""
+    """A request to a server, signed where it has a key, and what came of it in each turn."""
 
     name: str
     server: Running
     request: str
+    key: str = field(default="", repr=False)
+    signed: str = ""
     turns: list[Turn] = field(default_factory=list[Turn])
     tls: tuple[str, ...] = ()
 
@@ -122,9 +124,10 @@ class Subject:
         answering = servers(self.server.pid)
         before, beside_before = sum(map(cpu_s, answering)), _others_cpu_s(self.server.pid, answering)
         warm_s = min(1.0, seconds / 4)
+        first = next(_RUNS) * 10_000_000
         plan = Plan(
-            self.server.url, self.request, connections, seconds, warm_s, rate,
-            first_number=next(_RUNS) * 10_000_000, tls=self.tls,
+            self.server.url, self.request, connections, seconds, warm_s, rate, first,
+            tls=self.tls, key=self.key, signed=self.signed,
         )  # fmt: skip
         load = drive(plan)
         used_s = sum(map(cpu_s, answering)) - before

@@ -21,6 +21,7 @@ from bench.rows import (
     stored,
     streams,
     sustained,
+    webhooks,
     write,
 )
 from bench.subject import Effort
@@ -45,4 +46,5 @@ ROWS: Final[dict[str, Callable[[Effort], Outcome]]] = {
     "memory": memory.run,
     "audit": audit.run,
     "gateway": gateway.run,
+    "webhooks": webhooks.run,
 }
