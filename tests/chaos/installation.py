@@ -17,6 +17,7 @@ from tests.chaos.machine import free_port, small_disk
 from tests.chaos.nodes import Node
 from tests.chaos.partition import Link, Proxy
 from tests.harness import GENEROUS, wait_for
+from tests.test_plugins import installed
 
 LEASE_S = 2.0
 # The actions that the remote agent and the remote MCP server perform.
@@ -62,6 +63,8 @@ class Installation:
         self.partners: dict[str, Node] = {}
         self.forms = self.journal.place / "forms"
         self.forms.mkdir()
+        # Handles the events that webhooks bring.
+        self._plugins = installed(self.place / "site", "recorder", "tests.services.inbox.recorder:PLUGIN")
         self._callers: list[Caller] = []
         self._extra = dict(environment or {})
 
@@ -105,7 +108,7 @@ class Installation:
         clean = {key: value for key, value in os.environ.items() if not key.startswith("DRAGOMAN_")}
         cache = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(Path(tempfile.gettempdir()) / "dgt-pycache")}
         ours = {
-            "PYTHONPATH": os.pathsep.join(filter(None, [_TREE, os.environ.get("PYTHONPATH")])),
+            "PYTHONPATH": os.pathsep.join(filter(None, [self._plugins, _TREE, os.environ.get("PYTHONPATH")])),
             "DRAGOMAN_DATABASE_URL": f"postgresql://postgres@127.0.0.1:{proxy.port}/{database}",
             "DRAGOMAN_REDIS_URL": self.valkey.url,
             OUTSIDE: str(self.journal.place),

@@ -43,6 +43,8 @@ class Book:
     taken: dict[str, Taken] = field(default_factory=dict[str, Taken])
     # Operation and task of every acknowledged write that leaves an audit record.
     writes: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    # The ids that each acknowledged webhook was answered with.
+    webhooks: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     refused: Counter[str] = field(default_factory=Counter[str])
     wrong: list[str] = field(default_factory=list[str])
     two_tasks: list[str] = field(default_factory=list[str])
@@ -56,6 +58,11 @@ class Book:
             known = self.taken.setdefault(taken.name, taken)
         if known.task_id != taken.task_id:
             self.two_tasks.append(f"{taken.name}: {known.task_id} and {taken.task_id}")
+
+    def sent_webhook(self, name: str, ids: set[str]) -> None:
+        """Remember a webhook that was acknowledged."""
+        with self._lock:
+            self.webhooks[name] = ids
 
     def wrote(self, operation: str, task_id: str) -> None:
         """Remember a write; a repetition of it is the same write."""

@@ -17,9 +17,17 @@ from tests.chaos.installation import Installation
 from tests.chaos.parked import Parked
 from tests.chaos.persistence import Book, Client, GaveUp
 from tests.chaos.verdict import Check, Verdict
+from tests.chaos.webhooks import Sender, waiting
 
 # Being killed again and again is no reason to give a task up.
-_PATIENT = {"DRAGOMAN_TASKS__MAX_ATTEMPTS": "1000", "DRAGOMAN_REQUEST_TIMEOUT_S": "10"}
+_PATIENT = {
+    "DRAGOMAN_TASKS__MAX_ATTEMPTS": "1000",
+    "DRAGOMAN_REQUEST_TIMEOUT_S": "10",
+    "DRAGOMAN_WEBHOOKS__RETRIES": "30",
+    "DRAGOMAN_WEBHOOKS__RETRY_BASE_S": "0.1",
+    # Some clocks are ahead.
+    "DRAGOMAN_WEBHOOKS__TOLERANCE_S": "3600",
+}
 _STANDSTILL_S = 6.0
 Say = Callable[[str], None]
 
@@ -93,7 +101,7 @@ class Siege:
     def _besiege(self, site: Installation, began: float) -> Outcome:
         plan, book = self._plan, self._book
         followers = Followers(site, self._giving_up, plan.seed)
-        activities = Activities(book, followers, remote=plan.remote)
+        activities = Activities(book, followers, Sender(site, book), remote=plan.remote)
         injector, supervisor = Injector(site), Supervisor(site)
         supervisor.start()
         with ThreadPoolExecutor(plan.clients, thread_name_prefix="client") as pool:
@@ -118,6 +126,7 @@ class Siege:
             "faults": dict(sorted(injector.injected.items())),
             "acknowledged tasks": len(book.taken),
             "acknowledged writes": len(book.writes),
+            "acknowledged webhooks": len(book.webhooks),
             "answers that said not now": dict(book.refused),
             "asked a person": parked.asked,
             "streams cut": sum(one.cuts for one in followers.followed),
@@ -176,7 +185,7 @@ class Siege:
             node.launch_if_ended()
         while time.monotonic() < deadline:
             open_tasks = parked.answer()
-            if not open_tasks and all(client.done() for client in clients):
+            if not open_tasks and all(client.done() for client in clients) and not waiting(site):
                 break
             time.sleep(0.3)
         for client in clients:

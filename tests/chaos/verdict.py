@@ -19,6 +19,7 @@ from tests.chaos.followers import Followers
 from tests.chaos.installation import Installation
 from tests.chaos.journal import ACTIVE, Entry, overlaps
 from tests.chaos.persistence import Book, Taken
+from tests.chaos.webhooks import complaints
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ class Verdict:
             self._overlaps("turns that overlap", [one for one in taken if one.lane == "turn"], ACTIVE),
             # An attempt that was stopped in the middle of its effect may end it: the next one waits for that.
             self._overlaps("actions that overlap", [one for one in taken if one.lane == "action"], ("begin", "tick")),
+            Check("webhooks lost, doubled, out of turn", len(self._book.webhooks), complaints(self._site, self._book)),
             Check("keys with two tasks", len(taken), self._book.two_tasks),
             Check("followers with gap, double, disorder", len(self._followers.followed), self._followers.complaints()),
             self._logs(),
@@ -64,7 +66,8 @@ class Verdict:
     def _unasked(self, taken: list[Taken]) -> Check:
         """Every task is one that somebody was told of, or a later run of it."""
         statement = """SELECT t.id, coalesce(d.canonical_id, t.id) AS asked FROM tasks t
-            LEFT JOIN delegations d ON d.tenant_id = t.tenant_id AND d.task_id = t.id"""
+            LEFT JOIN delegations d ON d.tenant_id = t.tenant_id AND d.task_id = t.id
+            WHERE d.action IS DISTINCT FROM 'webhook.process'"""
         rows, known = self._site.postgres.run(statement), {one.task_id for one in taken}
         wrong = [f"{row['id']} of {row['asked']}" for row in rows if str(row["asked"]) not in known]
         return Check("tasks that nobody asked for", len(rows), wrong)

@@ -43,16 +43,27 @@ KNOWN: LiteralString = """
 SELECT e.id, e.source_id, e.event_id
 FROM unnest($1::uuid[], $2::uuid[], $3::text[]) AS g (tenant_id, source_id, event_id)
 JOIN webhook_events e USING (tenant_id, source_id, event_id)"""
-# Sources whose oldest event is due, and that have no task which works on them.
-DUE: LiteralString = """
-SELECT s.tenant_id, s.id FROM webhook_sources s
+# Of the sources with something that waits: along the index from one to the next, however much waits.
+_WAITING_SOURCES: LiteralString = """
+WITH RECURSIVE waits AS (
+    (SELECT source_id FROM webhook_events WHERE state = 'received' ORDER BY source_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT e.source_id FROM webhook_events e WHERE e.state = 'received' AND e.source_id > w.source_id
+            ORDER BY e.source_id LIMIT 1)
+    FROM waits w WHERE w.source_id IS NOT NULL
+)"""
+# Those whose oldest event is due, and that have no task which works on them.
+_DUE: LiteralString = """
+SELECT s.tenant_id, s.id FROM waits w
+JOIN webhook_sources s ON s.id = w.source_id
 JOIN tenants t ON t.id = s.tenant_id AND t.status = 'active'
 CROSS JOIN LATERAL (
     SELECT e.next_at FROM webhook_events e WHERE e.source_id = s.id AND e.state = 'received' ORDER BY e.seq LIMIT 1
 ) head
-WHERE head.next_at <= now() AND ($1::uuid[] IS NULL OR s.id = ANY($1))
-  AND NOT EXISTS (
-      SELECT FROM task_queue q WHERE q.tenant_id = s.tenant_id AND q.fifo_key = 'queue:webhooks/' || s.id)"""
+WHERE head.next_at <= now() AND NOT EXISTS (
+    SELECT FROM task_queue q WHERE q.tenant_id = s.tenant_id AND q.fifo_key = 'queue:webhooks/' || s.id)"""
+DUE: LiteralString = f"{_WAITING_SOURCES} {_DUE}"
+DUE_OF: LiteralString = f"WITH waits AS (SELECT unnest($1::uuid[]) AS source_id) {_DUE}"
 OLDEST: LiteralString = """
 SELECT id, event_id, type, topic, body, attempts, replays, received_at, next_at <= now() AS due,
        greatest(0, extract(epoch FROM next_at - now()))::float8 AS wait_s
@@ -184,7 +195,9 @@ class InboxStore:
 
     async def find_due(self, sources: Sequence[UUID] | None) -> list[tuple[UUID, UUID]]:
         """Return the sources with something to do, each with its tenant; of these sources, or of all."""
-        return [(row["tenant_id"], row["id"]) for row in await self._db.fetch(Scope(), DUE, sources)]
+        of_all = sources is None
+        rows = await (self._db.fetch(Scope(), DUE) if of_all else self._db.fetch(Scope(), DUE_OF, sources))
+        return [(row["tenant_id"], row["id"]) for row in rows]
 
     async def list_oldest(self, tenant: UUID, source_id: UUID, limit: int) -> list[WaitingEvent]:
         """Return what waits of a source, in the order in which it came."""
