@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 import typst
 
+from dragoman.services.knowledge.constraints import effort
 from tests.harness import InProcess, Server, wait_for
 from tests.patience import PATIENCE_S
+from tests.services.knowledge.test_servers import NO_PICKLE, enact
 from tests.services.signatures.bombs import endless, revised
 from tests.tenants import done, new_tenant
 
@@ -125,3 +127,15 @@ def test_a_tenant_with_hostile_pdfs_waits_for_itself_alone(server: Server) -> No
     assert set(ended) == early
     assert [one.result() for one in early] == [(429, "RATE_LIMITED")]
     assert {one.result() for one in (first, *rest) if one not in early} == {(400, "DOCUMENT_INVALID")}
+
+
+def test_a_check_of_files_that_takes_too_long_is_ended(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five hundred proposals of a hundred patterns each, against ten megabytes, kept a thread for an hour."""
+    files = [{"path": "a.py", "content": "import os"}]
+    with server.client(server.token(tenant=new_tenant(server))) as client:
+        enact(client, NO_PICKLE)
+        monkeypatch.setattr(effort, "MOST_S", -1.0)
+        checked = client.post("/api/knowledge/check", json={"files": files})
+        judged = client.post("/api/governance/validate", json={"context": files[0], "target_layer": "project"})
+
+    assert [(one.status_code, one.json()["code"]) for one in (checked, judged)] == [(413, "CHECK_TOO_LARGE")] * 2

@@ -1,5 +1,6 @@
 """What each operator demands of each target, on values alone."""
 
+from itertools import count
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 
 from dragoman.services.knowledge.constraints import Constraint, Dependency, Report, Rule, SourceFile, Subject
+from dragoman.services.knowledge.constraints.effort import Effort, TooMuchToCheck
 from dragoman.services.knowledge.constraints.engine import check, complain
 from dragoman.services.knowledge.constraints.semver import read_range, read_version
 from dragoman.services.knowledge.constraints.versions import within
@@ -219,3 +221,15 @@ def test_a_dependency_without_a_version_is_in_no_range_and_outside_of_none() -> 
     for operator in ("must_use", "must_not_use"):
         report = run(subject, operator=operator, target="dependency", pattern="lodash", version="<4")
         assert (report.violations, report.unmet) == ([], [])
+
+
+@pytest.mark.parametrize("target", ["code", "import", "file"])
+def test_a_check_that_takes_too_long_is_ended(target: str) -> None:
+    """A thread cannot be stopped: a request with many patterns kept it for an hour."""
+    found = Constraint.model_validate({"operator": "must_not_use", "target": target, "pattern": "eval"})
+    ticks = count()
+
+    with pytest.raises(TooMuchToCheck):
+        check([Rule("item", "Item", found)] * 100, Subject(FILES), Effort(50, clock=lambda: next(ticks)))
+
+    assert next(ticks) < 55

@@ -9,6 +9,7 @@ from dragoman.services.governance.drift import fingerprint, short_hash
 from dragoman.services.governance.models import Breach, CheckedContext, LayerIds, Location
 from dragoman.services.governance.policies import LAYERS, Demand, Policy, demands_in_force
 from dragoman.services.governance.ports import PolicyBook
+from dragoman.services.knowledge.constraints.effort import TooMuchToCheck
 from dragoman.services.knowledge.constraints.models import (
     Constraint,
     Dependency,
@@ -19,6 +20,7 @@ from dragoman.services.knowledge.constraints.models import (
     Target,
     Violation,
 )
+from dragoman.services.knowledge.errors import CheckTooLarge
 
 # The constraint that a policy breaks which cannot be read.
 UNREADABLE: Final = "unreadable_document"
@@ -56,14 +58,21 @@ def policies_for(book: PolicyBook, target_layer: str, ids: LayerIds) -> list[Pol
 def judge(
     book: PolicyBook, context: CheckedContext, asker: Asker, *, target_layer: str, ids: LayerIds, whole: bool
 ) -> Judgement:
-    """Hold it against the policies. Of a part, that something is missing is said only where the part shows it all."""
+    """Hold it against the policies. Of a part, that something is missing is said only where the part shows it all.
+
+    Raises:
+        CheckTooLarge: it takes too long.
+    """
     # The engine's libraries are an extra, and an idle server does not hold them in memory.
     from dragoman.services.knowledge.constraints.engine import check  # noqa: PLC0415
 
     policies = policies_for(book, target_layer, ids)
     demands = demands_in_force(policies)
     rules = [Rule(one.policy.id, one.policy.title, _exact(one), one.severity) for one in demands]
-    report = check(rules, _subject(context))
+    try:
+        report = check(rules, _subject(context))
+    except TooMuchToCheck as error:
+        raise CheckTooLarge(limit_s=error.limit_s) from error
     complete = _complete_targets(context, whole=whole)
     missing = [one for one in report.unmet if one.rule.constraint.target in complete]
     applied = report.applied | {rules.index(one.rule) for one in missing}

@@ -91,3 +91,14 @@ class ItemRefused(InvalidInput):
     def __init__(self, field: str, message: str, *, file: str, line: int) -> None:
         super().__init__([FieldError(field=field, message=f"{message} ({file}:{line})")])
         self.details |= {"file": file, "line": line}
+
+
+class CheckTooLarge(DragomanError):
+    """So many files against so many constraints would keep the server busy for too long."""
+
+    kind, code = Kind.TOO_LARGE, "CHECK_TOO_LARGE"
+
+    def __init__(self, *, limit_s: float) -> None:
+        super().__init__(
+            f"the check takes more than {limit_s:g} s of CPU time: send fewer files, or name items", limit_s=limit_s
+        )

@@ -19,6 +19,8 @@ from dragoman.services.knowledge.constraints import (
     Subject,
     Violation,
 )
+from dragoman.services.knowledge.constraints.effort import TooMuchToCheck
+from dragoman.services.knowledge.errors import CheckTooLarge
 from dragoman.services.knowledge.index import KnowledgeIndex
 from dragoman.services.knowledge.items import MAIN, PROPOSALS, UNREADABLE_POLICY, ItemType, Layer
 from dragoman.services.knowledge.repositories import EXTRA, Repositories
@@ -111,6 +113,7 @@ class KnowledgeService:
 
         Raises:
             NotFound: an item that was named is not there.
+            CheckTooLarge: it takes too long.
         """
         scope = scope_of(caller)
         await self._index.refresh(scope)
@@ -235,7 +238,10 @@ def _checked(rules: Sequence[Rule], subject: Subject) -> Report:
         from dragoman.services.knowledge.constraints.engine import check  # noqa: PLC0415
     except ImportError as error:
         raise ExtraMissing(EXTRA) from error
-    return check(rules, subject)
+    try:
+        return check(rules, subject)
+    except TooMuchToCheck as error:
+        raise CheckTooLarge(limit_s=error.limit_s) from error
 
 
 def _shown(violations: Sequence[Violation], least: Severity) -> list[m.BrokenConstraint]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 
 from dragoman.services.knowledge.constraints.documents import PathRefused, read_path
+from dragoman.services.knowledge.constraints.effort import Effort
 from dragoman.services.knowledge.constraints.models import (
     Constraint,
     Place,
@@ -51,13 +52,19 @@ def complain(constraint: Constraint) -> tuple[str, str] | None:
     return None
 
 
-def check(rules: Sequence[Rule], subject: Subject) -> Report:
-    """Every violation, in the order of the rules and of the files; rules must be free of complaints."""
-    reading = Reading(subject)
+def check(rules: Sequence[Rule], subject: Subject, effort: Effort | None = None) -> Report:
+    """Return every violation, in the order of the rules and of the files; rules must be free of complaints.
+
+    Raises:
+        TooMuchToCheck: it has taken too long; nothing is known of the rest.
+    """
+    effort = effort or Effort()
+    reading = Reading(subject, effort)
     violations: list[Violation] = []
     unmet: list[Violation] = []
     applied: set[int] = set()
     for place, rule in enumerate(rules):
+        effort.spend()
         demand = demand_of(rule.constraint, reading)
         if demand.applicable:
             applied.add(place)

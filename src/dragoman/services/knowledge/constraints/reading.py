@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from dragoman.services.knowledge.constraints.documents import Unreadable, documents_of, is_document
+from dragoman.services.knowledge.constraints.effort import Effort
 from dragoman.services.knowledge.constraints.imports import Import, imports_of, is_parsed, is_relative
 from dragoman.services.knowledge.constraints.manifests import dependencies_of, is_manifest, locate
 from dragoman.services.knowledge.constraints.models import Dependency, Place, SourceFile, Subject
@@ -16,8 +17,9 @@ V = TypeVar("V")
 class Reading:
     """What is in a subject, read as far as it is asked for."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: Subject, effort: Effort) -> None:
         self.subject = subject
+        self._effort = effort
         self._chosen: dict[tuple[str, ...], list[SourceFile]] = {}
         self._parsed: dict[tuple[str, ...], list[SourceFile]] = {}
         self._settings: dict[tuple[str, ...], list[SourceFile]] = {}
@@ -42,7 +44,12 @@ class Reading:
         return _kept(self._settings, applies_to, lambda: [file for file in files if is_document(file.path)])
 
     def bytes(self, file: SourceFile) -> bytes:
-        """The content as patterns take it."""
+        """The content as patterns take it.
+
+        Raises:
+            TooMuchToCheck: the check has taken too long.
+        """
+        self._effort.spend()
         return _kept(self._bytes, file.path, lambda: file.content.encode(errors="replace"))
 
     def imports(self, file: SourceFile) -> list[Import]:
