@@ -1,14 +1,21 @@
 """The way out: what must not be reached is not, however it is written and wherever it leads."""
 
+import asyncio
+import socket
+import threading
 from collections.abc import Iterator
 from ipaddress import ip_address
+from typing import Any
 
 import httpx
 import pytest
+from anyio import fail_after
 
 from dragoman.infra.outbound import Allowed, Guard, NotResolved, OutboundRefused
+from dragoman.infra.outbound import guard as guarding
 from dragoman.infra.outbound.addresses import Address, is_public
-from dragoman.infra.outbound.guard import ResponseTooLarge
+from dragoman.infra.outbound.guard import Names as SystemNames
+from dragoman.infra.outbound.guard import ResponseTooLarge, resolving_for
 from tests.doors.a2a.receiver import Receiver, Reply
 from tests.patience import PATIENCE_S
 
@@ -153,3 +160,28 @@ async def test_an_answer_that_is_too_large_is_cut_off() -> None:
 def test_what_hides_a_public_address_is_public() -> None:
     assert is_public(ip_address(f"::ffff:{PUBLIC}"))
     assert not is_public(ip_address("64:ff9b::a00:1"))
+
+
+async def test_a_tenant_whose_names_are_not_answered_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that waits for a name server cannot be stopped, and all of them waited for those of one tenant."""
+    answered = threading.Event()
+
+    def ask(host: str, port: int, **_: Any) -> list[Any]:
+        if host.startswith("silent"):
+            answered.wait(PATIENCE_S)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (PUBLIC, port))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", ask)
+    monkeypatch.setattr(guarding, "_RESOLVE_S", PATIENCE_S)
+    names, greedy, other = SystemNames(), object(), object()
+    with resolving_for(greedy):
+        waiting = [asyncio.create_task(names(f"silent-{number}.example", 443)) for number in range(64)]
+    await asyncio.sleep(0)
+
+    with fail_after(PATIENCE_S), resolving_for(other):
+        found = await names("hooks.example", 443)
+
+    assert found == [ip_address(PUBLIC)]
+    assert not any(task.done() for task in waiting)
+    answered.set()
+    await asyncio.gather(*waiting, return_exceptions=True)

@@ -2,7 +2,7 @@
 
 from dragoman.infra.outbound.addresses import Address, Allowed, OutboundRefused, Target, read_target
 from dragoman.infra.outbound.clients import Clients, TenantClients, Upstream
-from dragoman.infra.outbound.guard import Guard, NotResolved
+from dragoman.infra.outbound.guard import Guard, NotResolved, resolving_for
 
 __all__ = [
     "Address",
@@ -15,4 +15,5 @@ __all__ = [
     "TenantClients",
     "Upstream",
     "read_target",
+    "resolving_for",
 ]

@@ -15,7 +15,7 @@ import httpx
 from dragoman import __version__
 from dragoman.infra.breaker import Breakers
 from dragoman.infra.outbound.addresses import Allowed
-from dragoman.infra.outbound.guard import Guard
+from dragoman.infra.outbound.guard import Guard, resolving_for
 
 _MEBIBYTE: Final = 1_048_576
 _AGENT: Final = {"user-agent": f"dragoman/{__version__}"}
@@ -113,7 +113,8 @@ class TenantClients:
             UpstreamUnavailable: its breaker is open.
         """
         self._breakers.check(self._upstream.value, host=_place(httpx.URL(url)), tenant=tenant)
-        await self.guard.check(url)
+        with resolving_for(tenant):
+            await self.guard.check(url)
 
     async def aclose(self) -> None:
         """Close what is open."""
@@ -143,7 +144,8 @@ class _WatchedClient(httpx.AsyncClient):
             try:
                 # A limit of whoever waits would look like a cancellation, which says nothing about the host.
                 async with asyncio.timeout(self._answer_s):
-                    response = await super().send(request, **options)
+                    with resolving_for(self._tenant):
+                        response = await super().send(request, **options)
             except TimeoutError as error:
                 raise httpx.ReadTimeout(f"no answer within {self._answer_s:g} s", request=request) from error
             call.failed = response.status_code >= 500

@@ -3,18 +3,21 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Hashable
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from ipaddress import ip_address
 from typing import Final, cast
 
 import httpx
 
+from dragoman.blocking import Threads
+from dragoman.context import current_request
 from dragoman.infra.outbound.addresses import Address, Allowed, OutboundRefused, Target, is_public, read_target
 
 _RESOLVE_S: Final = 3.0
-_THREADS: Final = 32
+_THREADS, _SHARE = 32, 8
 _MOST_TRIED: Final = 3
 Resolve = Callable[[str, int], Awaitable[list[Address]]]
 
@@ -27,11 +30,35 @@ class ResponseTooLarge(httpx.ReadError):
     """More came back than anybody asked for."""
 
 
+_FOR: ContextVar[Hashable | None] = ContextVar("dragoman_resolving_for", default=None)
+
+
+@contextmanager
+def resolving_for(tenant: Hashable | None) -> Generator[None]:
+    """Look names up for this tenant; without it, for the tenant of the request, if there is one."""
+    token = _FOR.set(tenant)
+    try:
+        yield
+    finally:
+        _FOR.reset(token)
+
+
+def _tenant() -> Hashable | None:
+    if (tenant := _FOR.get()) is not None:
+        return tenant
+    request = current_request()
+    return request.caller.tenant if request is not None and request.caller is not None else None
+
+
 class Names:
-    """The system's resolver, on threads of its own: a name server that does not answer holds up nothing else."""
+    """The system's resolver, on threads of its own with a share for each tenant.
+
+    A thread that waits for a name server cannot be stopped, so that a tenant whose name servers do not answer uses its
+    share up, and nobody else's.
+    """
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="resolve")
+        self._threads = Threads("resolve", _THREADS, share=_SHARE)
 
     async def __call__(self, host: str, port: int) -> list[Address]:
         """Every address that the system knows for a name.
@@ -42,7 +69,7 @@ class Names:
         ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
         try:
             async with asyncio.timeout(_RESOLVE_S):
-                found = await asyncio.get_running_loop().run_in_executor(self._threads, ask)
+                found = await self._threads.run(_tenant(), ask)
         except (OSError, UnicodeError, TimeoutError) as error:
             raise NotResolved(f"{host} cannot be resolved") from error
         # A dictionary keeps the order in which the system prefers them.

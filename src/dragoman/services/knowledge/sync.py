@@ -13,7 +13,7 @@ from dragoman.errors import Forbidden, InvalidInput
 from dragoman.infra.breaker import Breakers
 from dragoman.infra.children import ChildDied, Children, ChildTimedOut, Limits
 from dragoman.infra.db import Database, Scope, scope_of
-from dragoman.infra.outbound import Address, NotResolved, Target, Upstream
+from dragoman.infra.outbound import Address, NotResolved, Target, Upstream, resolving_for
 from dragoman.services.knowledge import models as m
 from dragoman.services.knowledge.curation import Clock, now, signed
 from dragoman.services.knowledge.errors import RemoteProblem, RemoteUnavailable
@@ -132,7 +132,8 @@ class Syncer:
             raise InvalidInput.of("remote", "is needed: nothing was synced before")
         if (remote, branch) != (known.get("remote"), known.get("branch")) and not self._may_connect(caller):
             raise Forbidden("another remote than before needs the permission accept:knowledge")
-        route = await self._rules.route(remote)
+        with resolving_for(caller.tenant):
+            route = await self._rules.route(remote)
         key = await self._find_key(caller, remote)
         if key is None and route.scheme == "ssh":
             # Without a pinned key of the host nobody could be believed there.
