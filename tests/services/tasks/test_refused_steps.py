@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -9,7 +10,9 @@ import httpx
 import pytest
 
 from tests.backstage import records_of
-from tests.harness import Server
+from tests.doors.a2a.calling import A2A, state, text
+from tests.harness import InProcess, Server, wait_for
+from tests.services.tasks.conftest import TREE
 from tests.services.tasks.doors import a2a, mcp, seed
 from tests.services.tasks.envelopes import ended, envelope, status, submit
 
@@ -134,3 +137,30 @@ def test_a_transition_that_the_lifecycle_does_not_have_is_refused(
     ]
     assert after["state"] == "input_required"
     assert _on_record(counting, task_id, "task.transition") == [("admin", "INVALID_TRANSITION")]
+
+
+@pytest.fixture(scope="module")
+def waiting() -> Iterator[Server]:
+    """A server whose agent asks, and then works until a file is there."""
+    with InProcess({"DRAGOMAN_AGENT": "tests.services.tasks.waiting_agent:agent", "PYTHONPATH": TREE}) as running:
+        yield running
+
+
+@pytest.mark.parametrize("path", ["/a2a", "/tasks/send"])
+def test_a_second_answer_to_a_turn_is_refused(waiting: Server, tmp_path: Path, path: str) -> None:
+    caller, gate = A2A(waiting), tmp_path / "go"
+    task = caller.send(text("ask"))
+    caller.send(text(str(gate), taskId=task["id"], configuration={"returnImmediately": True}))
+    before = caller.get(task["id"])["history"]
+    second = {"id": task["id"], "message": {"role": "user", "parts": [{"type": "text", "text": "/another"}]}}
+
+    if path == "/a2a":
+        refused = caller.error("SendMessage", text("/another", taskId=task["id"]))["data"][0]["metadata"]["code"]
+    else:
+        refused = caller.http.post(path, json=second).json()["code"]
+
+    assert refused == "CONFLICT"
+    assert caller.get(task["id"])["history"] == before
+    assert _on_record(waiting, task["id"], "message.send") == [("admin", "CONFLICT")]
+    gate.touch()
+    wait_for(lambda: state(caller.get(task["id"])) == "COMPLETED", "the end of the turn")
