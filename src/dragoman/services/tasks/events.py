@@ -37,7 +37,7 @@ class StatusEvent(NamedTuple):
 
     @property
     def voids_drafts(self) -> bool:
-        """Whether the work of an attempt is done again: by another process, or later."""
+        """Check whether the work of an attempt is done again, by another process or later."""
         return self.reason == TAKEN_OVER or (self.before is State.IN_PROGRESS and self.to is State.QUEUED)
 
     def assigned(self, *, worker: str, capability: str) -> Self:

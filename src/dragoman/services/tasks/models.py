@@ -57,7 +57,7 @@ class Task:
 
     @property
     def thread(self) -> "ThreadKey":
-        """The conversation that it belongs to."""
+        """The conversation that the task belongs to."""
         return ThreadKey(self.owner, self.context_id)
 
     @property

@@ -17,15 +17,15 @@ class Tasks(Protocol):
         ...
 
     async def ask(self, caller: Caller, incoming: Incoming) -> Task | Reply:
-        """The same, for one who can do with a message where no task is needed."""
+        """Send a message; return a `Reply` where no task is needed."""
         ...
 
     async def stream(self, caller: Caller, incoming: Incoming) -> Task | Reply:
-        """The same, for one who follows what comes of it: the task as it began."""
+        """Send a message and return the task as it began, to be followed."""
         ...
 
     async def get(self, caller: Caller, ref: str) -> Task:
-        """How a task stands."""
+        """Return a task."""
         ...
 
     async def exists(self, caller: Caller, ref: str) -> bool:
@@ -43,7 +43,7 @@ class Tasks(Protocol):
     def follow(
         self, caller: Caller, task: Task, after: int, *, keepalive_s: float | None = None
     ) -> AsyncGenerator[LoggedEvent | None]:
-        """What happens to a task."""
+        """Yield what happens to a task."""
         ...
 
 
@@ -51,11 +51,11 @@ class Delegations(Protocol):
     """Takes actions that are handed over in a message, and what is said to their tasks later."""
 
     def takes(self, incoming: Incoming) -> bool:
-        """Whether a message hands an action over."""
+        """Check whether a message hands an action over."""
         ...
 
     async def submit(self, caller: Caller, incoming: Incoming) -> tuple[UUID, bool]:
-        """The task that it became, and whether it had become that before.
+        """Return the id of the task, and whether it was handed over before.
 
         Raises:
             DragomanError: a guard refused it, and nothing is queued.
@@ -63,7 +63,7 @@ class Delegations(Protocol):
         ...
 
     def refuses(self, error: DragomanError) -> bool:
-        """Whether the error says that the action is not taken on, and not that it was asked for wrongly."""
+        """Check whether an error refuses the action, rather than the way in which it was asked for."""
         ...
 
     async def answered(self, caller: Caller, task: Task, incoming: Incoming) -> bool:

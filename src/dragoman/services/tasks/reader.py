@@ -17,7 +17,7 @@ class TaskReader:
         self._lookups: Batcher[tuple[UUID, UUID], Task | None] = Batcher(self._look_up)
 
     async def find(self, tenant: UUID, ref: str) -> Task | None:
-        """One task, by its id or by the one that its caller chose."""
+        """Return a task by its id or by the alias that its caller chose."""
         try:
             task_id = UUID(ref)
         except ValueError:

@@ -34,7 +34,7 @@ class SubmitTask(Input):
 
     @property
     def origin(self) -> Origin | None:
-        """The message that it came in, if it did."""
+        """The message that the envelope came in, if any."""
         return self._origin
 
     @classmethod

@@ -79,18 +79,18 @@ class TaskViewStore:
     async def find_keys(
         self, tenant: UUID, asked: Sequence[tuple[str, str]]
     ) -> dict[tuple[str, str], tuple[UUID, bytes]]:
-        """The task and the digest of each actor and key that was used."""
+        """Return the task and the digest of each actor and key that was used."""
         actors, keys = [actor for actor, _ in asked], [key for _, key in asked]
         rows = await self._db.fetch(self._scope(tenant), FIND_KEYS, tenant, actors, keys)
         return {(row["actor"], row["key"]): (row["task_id"], row["digest"]) for row in rows}
 
     async def find_canonical(self, tenant: UUID, task_id: UUID) -> UUID | None:
-        """The canonical task of a run; None where it is not one."""
+        """Return the canonical task of a run; None where it is not one."""
         row = await self._db.find(self._scope(tenant), CANONICAL, tenant, task_id)
         return row["canonical_id"] if row else None
 
     async def runs(self, tenant: UUID, canonical: UUID) -> list[RunRow]:
-        """Every run of a task, the first first."""
+        """Return every run of a task, oldest first."""
         rows = await self._db.fetch(self._scope(tenant), RUNS, tenant, canonical)
         found = [RunRow(read_task(row, 18), *row[18:]) for row in rows]
         return sorted(found, key=lambda run: run.run)

@@ -170,7 +170,7 @@ def _acting(acting: Acting | None) -> Json:
 
 
 def _conversation(task: Task, steps: list[m.Step]) -> m.TaskView:
-    """A task that is a turn of a conversation: the same shape, without what only an envelope says."""
+    """Return a turn in the shape of an action, without what only an envelope says."""
     parts = [part for artifact in task.artifacts for part in artifact["parts"]]
     made = next((part["data"] for part in parts if part["kind"] == "data" and isinstance(part["data"], dict)), None)
     return m.TaskView(

@@ -31,12 +31,12 @@ class Acting:
 
     @property
     def claims(self) -> list[str]:
-        """The name, if nobody has checked it."""
+        """Return the name if nothing proves it."""
         return [] if self.grant is not None else [self.on_behalf_of]
 
     @property
     def parties(self) -> frozenset[str]:
-        """Who must not approve what is done for them."""
+        """Return those who must not approve what is done for them."""
         return frozenset({self.on_behalf_of}) if self.grant is not None else frozenset()
 
     def kept(self) -> dict[str, Any]:

@@ -113,7 +113,7 @@ class Envelope(Input):
     input: dict[str, Any] = Field(default_factory=dict[str, Any])
 
     def digest(self) -> bytes:
-        """What was asked: the envelope without `request` and `governance`, which may differ in a repetition."""
+        """Return the digest of the envelope without `request` and `governance`, which may differ in a repetition."""
         return digest_of("task.submit", self.model_dump(mode="json", exclude={"request", "governance"}))
 
 

@@ -24,7 +24,7 @@ class Registry(Protocol):
     """Which worker a tenant lets perform which action."""
 
     async def find(self, caller: Caller, action: str) -> Route | None:
-        """The worker that is allowed to, or None: nobody can, or nobody may."""
+        """Return the worker that may perform the action; None when there is none."""
         ...
 
 

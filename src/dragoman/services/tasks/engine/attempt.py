@@ -37,7 +37,7 @@ class Attempt(ABC):
     @property
     @abstractmethod
     def stored(self) -> bool:
-        """Whether the task is durable; else nobody but this process knows of it."""
+        """Whether the task is stored; until then only this process knows of it."""
 
     @abstractmethod
     async def perform(self) -> Step | Birth | None:
@@ -57,11 +57,11 @@ class Attempt(ABC):
 
     @abstractmethod
     def finished(self, outcome: Step | Birth | None, *, seq: int) -> None:
-        """What came of it is written."""
+        """Take note that the outcome is written."""
 
     @abstractmethod
     async def after_parking(self) -> None:
-        """Look once more for what the task now asks a person for."""
+        """Look again whether the ledger knows what the task asks a person for."""
 
     def cancel(self) -> None:
         """Stop: someone has ended the task. The work may take a moment to call off what it began elsewhere."""

@@ -194,7 +194,7 @@ class Engine:
             attempt.cancel()
 
     async def look_at(self, task_id: UUID) -> None:
-        """Another process changed a task: if it runs here and was ended or claimed there, stop."""
+        """Stop the work on a task that another process has ended or claimed."""
         attempt = self._running.get(task_id)
         if attempt is not None and attempt.stored:
             await self._look_at([attempt])
@@ -327,7 +327,7 @@ class Engine:
                 self.begin(attempt)
 
     def begin(self, attempt: Attempt) -> None:
-        """Let the log say that a stored attempt has begun, unless that is said or the attempt is over."""
+        """Write that a stored attempt has begun, unless that is written or the attempt is over."""
         if attempt.opening and not attempt.over and attempt.lease.valid:
             written = asyncio.ensure_future(self._begun(attempt))
             written.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -337,7 +337,7 @@ class Engine:
             attempt.stop()
 
     async def _paced(self, begun: int) -> None:
-        """Let what was claimed begin, and claim as many at once as this machine can begin in a moment."""
+        """Let claimed work begin, and adapt the size of claims to what this machine begins in a moment."""
         began = monotonic()
         await asyncio.sleep(0)
         took_s = monotonic() - began
@@ -366,7 +366,7 @@ class Engine:
             self.notifier.happened(attempt.task.id)
 
     async def _settle(self, attempt: Attempt, outcome: Step | Birth | None) -> None:
-        """Write what came of an attempt: for as long as it takes, since it was done."""
+        """Write the outcome of an attempt, for as long as that takes: the work is done."""
         if not isinstance(outcome, Step):
             if outcome is not None:
                 await self.add_turn(outcome)
@@ -415,7 +415,7 @@ class Engine:
 
 
 async def _seen_again(write: Callable[[], Awaitable[R]]) -> R:
-    """Write what may be first of its key; when another of the key came at the same moment, it is seen the next time."""
+    """Retry a write that lost the race for the head of its key: the next try sees the winner."""
     for _ in range(_TRIES):
         try:
             return await write()

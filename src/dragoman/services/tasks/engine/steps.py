@@ -93,7 +93,7 @@ class Birth:
 
     @property
     def said(self) -> Line | None:
-        """The audit record of the message that began it."""
+        """The audit record of the message that began the turn."""
         return self._said
 
 
@@ -223,7 +223,7 @@ class Step:
 
     @property
     def records(self) -> tuple[Line, ...]:
-        """Its audit records."""
+        """The audit records of the step."""
         return self._records
 
 

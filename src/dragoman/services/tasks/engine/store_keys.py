@@ -31,7 +31,7 @@ class KeyStore:
         self._core_db = core_db
 
     async def find(self, tenant: UUID, subject: str, key: str) -> tuple[bytes, UUID] | None:
-        """The digest and the task of the first use."""
+        """Return the digest and the task of the first use."""
         row = await self._db.find(Scope(tenant), FIND, tenant, subject, key)
         return (row["digest"], row["task_id"]) if row else None
 
