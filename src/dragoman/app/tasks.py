@@ -90,7 +90,7 @@ def build_tasks(
         engine=core.engine,
         executor=executor,
         ledger=core.ledger,
-        keys=KeyStore(db, core_db),
+        keys=KeyStore(db),
         access=access,
         trail=core.trail,
         retries=core.retries,

@@ -14,6 +14,7 @@ from dragoman.services.tasks import events
 from dragoman.services.tasks.engine.leases import Lease
 from dragoman.services.tasks.engine.steps import Birth, Queue, Step
 from dragoman.services.tasks.engine.store import Durations, EngineStore
+from dragoman.services.tasks.engine.store_keys import KeyRelease
 from dragoman.services.tasks.lifecycle import InvalidTransition, State
 from tests.infra.databases import superuser
 from tests.services.tasks.crew import caller_of
@@ -65,6 +66,29 @@ async def test_of_two_attempts_at_one_moment_only_the_one_that_has_the_task_move
     ]
     assert [row["state"] for row in await superuser(url, "SELECT state FROM tasks")] == ["succeeded"]
     assert await superuser(url, "SELECT 1 FROM task_queue") == []
+
+
+async def test_the_key_of_a_refused_message_is_free_once_its_refusal_is_written_and_not_before(
+    url: str, db: Database
+) -> None:
+    caller, task_id, owner = caller_of(), uuid4(), uuid4()
+    key, taken = KeyRelease("ada", "k"), "SELECT key FROM task_keys WHERE task_id = $1"
+    await superuser(url, RUNNING, caller.tenant, task_id)
+    await superuser(url, LEASED, caller.tenant, task_id, owner)
+    await superuser(url, "INSERT INTO task_keys VALUES ($1, 'ada', 'k', '', $2)", caller.tenant, task_id)
+    store = EngineStore(db, trail_of(db), Durations())
+
+    def refusal(attempt: int) -> Step:
+        event = events.StatusEvent(State.IN_PROGRESS, State.FAILED, attempt=attempt)
+        return Step.of(Lease(task_id, owner, attempt), caller.tenant, [event], queue=Queue.END, _release=key)
+
+    (fenced,), _ = await store.step([refusal(1)])
+    before = await superuser(url, taken, task_id)
+    (written,), _ = await store.step([refusal(2)])
+
+    assert (fenced, len(before)) == (None, 1)
+    assert written is not None
+    assert await superuser(url, taken, task_id) == []
 
 
 async def test_turns_of_one_key_leave_the_queue_one_after_another(db: Database) -> None:

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from dragoman.services.audit.store import Line
 from dragoman.services.tasks.engine.leases import Lease
-from dragoman.services.tasks.engine.store_keys import KeyClaim
+from dragoman.services.tasks.engine.store_keys import KeyClaim, KeyRelease
 from dragoman.services.tasks.events import Loggable, StatusEvent, check_path
 from dragoman.services.tasks.lifecycle import State
 from dragoman.services.tasks.models import Json
@@ -160,6 +160,7 @@ class Step:
     head_only: bool = False
     place: int = 0
     _claim: KeyClaim | None = None
+    _release: KeyRelease | None = None
     _records: tuple[Line, ...] = ()
 
     def __post_init__(self) -> None:
@@ -220,6 +221,11 @@ class Step:
     def claim(self) -> KeyClaim | None:
         """The idempotency key of the message that is part of it."""
         return self._claim
+
+    @property
+    def release(self) -> KeyRelease | None:
+        """The idempotency key that the sender of a refused message may use again."""
+        return self._release
 
     @property
     def records(self) -> tuple[Line, ...]:

@@ -15,7 +15,7 @@ from dragoman.services.audit.store import ADD_ALL
 from dragoman.services.audit.trail import AuditTrail
 from dragoman.services.subscriptions.store_outbox import tell_of_actions
 from dragoman.services.tasks.engine.steps import ActionBirth, Birth, Step, Written
-from dragoman.services.tasks.engine.store_keys import claim_keys
+from dragoman.services.tasks.engine.store_keys import claim_keys, release_keys
 from dragoman.services.tasks.events import RefusedEvent, encode
 from dragoman.services.tasks.models import Json, Task
 from dragoman.services.tasks.store import TASK_COLUMNS, read_task
@@ -418,7 +418,7 @@ class EngineStore:
         Raises:
             UniqueViolated: the key of a message is taken, or another turn of the same context came at the same moment.
         """
-        if not any(step.claim for step in steps):
+        if not any(step.claim or step.release for step in steps):
             return await self._step(steps)
         async with self._db.unit(self._scope):
             written, freed = await self._step(steps)
@@ -429,6 +429,13 @@ class EngineStore:
             ]
             if claims:
                 await claim_keys(self._db, self._scope, claims)
+            releases = [
+                (step.tenant, step.id, step.release)
+                for step, done in zip(steps, written, strict=True)
+                if step.release is not None and done is not None
+            ]
+            if releases:
+                await release_keys(self._db, self._scope, releases)
         return written, freed
 
     async def step_along(self, step: Step, other: Callable[[], Awaitable[None]]) -> tuple[Written | None, list[UUID]]:

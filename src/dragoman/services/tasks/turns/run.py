@@ -29,7 +29,7 @@ from dragoman.services.tasks.engine.leases import Lease, now
 from dragoman.services.tasks.engine.retries import OWN_DATABASE, RetryPolicy, Verdict, is_database_away
 from dragoman.services.tasks.engine.steps import Birth, LaneName, Queue, Step
 from dragoman.services.tasks.engine.store import Claim
-from dragoman.services.tasks.engine.store_keys import KeyClaim, KeyStore
+from dragoman.services.tasks.engine.store_keys import KeyClaim, KeyRelease, KeyStore
 from dragoman.services.tasks.errors import CallerRefused, EffectBusy, TaskTimedOut
 from dragoman.services.tasks.events import TAKEN_OVER, Event, Json, Loggable
 from dragoman.services.tasks.identity import caller_json, read_caller
@@ -178,8 +178,6 @@ class TurnRun(Attempt):
             outcome = self._turn.outcome or await self._answer()
         finally:
             self._buffer.close()
-        if outcome.refused:
-            await self._release_key()
         return await self._write_outcome(outcome)
 
     def unstorable(self) -> Step:
@@ -335,6 +333,7 @@ class TurnRun(Attempt):
             queue=queue,
             delay_s=outcome.delay_s,
             more_attempts=1 if outcome.uncounted else 0,
+            _release=self._release_of(outcome),
             _records=self._records(outcome, [message] if message else [], artifacts or None),
         )
 
@@ -357,12 +356,13 @@ class TurnRun(Attempt):
         owner = self._on.engine.owner
         return turn_birth(self.task, log, record, worker=owner, fifo_key=self.lease.fifo_key, claim=self._turn.claim)
 
-    async def _release_key(self) -> None:
-        """Give the key of a message back that was refused: only a task that was accepted consumes it."""
-        task, message = self.task, self._turn.message
-        key = message.get("key")
-        if key is not None and self._on.executor.keepable(message, self._turn.tool_call) == task.history[0]:
-            await self._on.keys.release(task.tenant_id, self._turn.caller.subject, key, task.id)
+    def _release_of(self, outcome: Outcome) -> KeyRelease | None:
+        """Return the key of a message that was refused: only a task that was accepted consumes it."""
+        message = self._turn.message
+        key = message.get("key") if outcome.refused else None
+        if key is None or self._on.executor.keepable(message, self._turn.tool_call) != self.task.history[0]:
+            return None
+        return KeyRelease(self._turn.caller.subject, key)
 
     def _begin_deadline(self) -> Deadline:
         """Limit how long this turn may go on; its time did not stand still while nobody ran it."""
