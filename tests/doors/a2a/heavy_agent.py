@@ -45,7 +45,7 @@ async def _show(ctx: Context, what: str, number: int, text: str) -> None:
             await ctx.progress.artifact(Artifact.from_text("page", text))
         case "question":
             await ctx.progress.artifact(Artifact.from_text("draft", "begun"))
-        case "state":
+        case "state" | "noted":
             await ctx.state.task().save(f"key-{number}", text)
         case "anew":
             await ctx.state.task().save("key", text)
@@ -57,7 +57,7 @@ def _result(what: str, text: str) -> OnRequestResult:
     match what:
         case "question":
             return InputRequired(text, SkillSlot("go on"))
-        case "reply":
+        case "reply" | "noted":
             return Reply(text)
         case "words":
             return Completed(text)

@@ -2,10 +2,12 @@ from typing import Any
 
 import pytest
 
+from tests.backstage import sql
 from tests.doors.a2a.calling import A2A, text
 from tests.doors.a2a.test_v03 import call as call_03
 from tests.doors.a2a.test_v03 import stream as stream_03
 from tests.doors.a2a.test_v03 import text as text_03
+from tests.harness import Server
 
 WORDS = [{"text": "Direct message response"}]
 AUTH = "TASK_STATE_AUTH_REQUIRED"
@@ -23,6 +25,15 @@ def test_an_answer_can_be_a_message_of_which_no_task_is_kept(a2a: A2A, asked: di
     assert (result["message"]["role"], result["message"]["parts"]) == ("ROLE_AGENT", WORDS)
     assert "taskId" not in result["message"]
     assert tasks_of(a2a, result["message"]["contextId"]) == []
+
+
+def test_nothing_is_kept_of_the_state_of_such_an_answer_either(heavy: Server) -> None:
+    sql(heavy, "DELETE FROM task_data")
+
+    result = A2A(heavy).call("SendMessage", text("noted 2 10"))
+
+    assert set(result) == {"message"}
+    assert sql(heavy, "SELECT key FROM task_data") == []
 
 
 def test_a_stream_of_such_an_answer_is_exactly_that_message(a2a: A2A) -> None:

@@ -94,6 +94,7 @@ ON CONFLICT (tenant_id, task_id, key) DO UPDATE SET value = d.value RETURNING va
 DROP_DATA: LiteralString = f"""
 DELETE FROM task_data WHERE tenant_id = $1 AND task_id = $2 AND key = $3
   AND {_NOT_SUPERSEDED.format(task="$2", attempt="$4::int")}"""
+CLEAR_DATA: LiteralString = "DELETE FROM task_data WHERE tenant_id = $1 AND task_id = $2"
 
 
 def read_task(row: Any, columns: int | None = None) -> Task:
@@ -287,6 +288,10 @@ class TaskStore:
         scope = self._scope(tenant)
         if await self._db.execute(scope, DROP_DATA, tenant, task_id, key, attempt) == 0:
             await _check_not_superseded(self._db, scope, tenant, (task_id, attempt))
+
+    async def clear(self, tenant: UUID, task_id: UUID) -> None:
+        """Remove all values of a task that is not kept."""
+        await self._db.execute(self._scope(tenant), CLEAR_DATA, tenant, task_id)
 
 
 async def _check_not_superseded(

@@ -155,6 +155,8 @@ class TaskExecutor:
         turn = await kit.take_turn(agent, ctx, content, skill_id=job.skill)
         if turn.route is not None:
             self._metrics.routed(turn.route)
+        if isinstance(turn.result, kit.Reply):
+            await ports.forget()
         drafts = ports.drafts
         if _size(turn.result, drafts) > self._sizes.artifact_bytes:
             turn = _too_large(self._sizes.artifact_bytes, turn.skill_id)

@@ -44,6 +44,7 @@ class TurnHost:
         self._threads = threads
         self._limits = limits
         self._saving = asyncio.Lock()
+        self._saved = False
         self._chunks: dict[str, list[kit.Artifact]] = {}
         self._sizes: dict[str, int] = {}
 
@@ -90,6 +91,7 @@ class TurnHost:
         if scope == "task":
             # One by one: each is checked against what the others came to.
             async with self._saving:
+                self._saved = True
                 kept = await self._ask(
                     self._store.save(
                         self._tenant, self._job.task_id, key, value, self._limits.state_bytes, attempt=self._job.attempt
@@ -115,6 +117,7 @@ class TurnHost:
         """
         if scope == "task":
             async with self._saving:
+                self._saved = True
                 return await self._ask(
                     self._store.modify(
                         self._tenant,
@@ -138,6 +141,11 @@ class TurnHost:
             await self._ask(self._store.remove(self._tenant, self._job.task_id, key, attempt=self._job.attempt))
         else:
             await self._ask(self._threads.remove(self._tenant, self._job.thread, key, attempt=self._attempt))
+
+    async def forget(self) -> None:
+        """Remove what the skill kept for the task: its answer is a `Reply`, of which nothing is kept."""
+        if self._saved:
+            await self._ask(self._store.clear(self._tenant, self._job.task_id))
 
     async def update(self, text: str, percent: float | None) -> None:
         """Tell followers how far it is."""
