@@ -18,6 +18,7 @@ from dragoman.services.inbox import operations as inbox
 from dragoman.services.knowledge import operations as knowledge
 from dragoman.services.memory import operations as memory
 from dragoman.services.signatures import operations as signatures
+from dragoman.services.subscriptions import operations as subscriptions
 from dragoman.services.tasks import operations as task
 from dragoman.services.tenancy import operations as tenancy
 from dragoman.services.workers import operations as workers
@@ -110,6 +111,16 @@ BINDINGS = (
     Binding("GET", "/api/webhook-events", inbox.LIST_EVENTS),
     Binding("GET", "/api/webhook-events/{webhook_event_id}", inbox.GET_EVENT),
     Binding("POST", "/api/webhook-events/{webhook_event_id}/replay", inbox.REPLAY_EVENT),
+    Binding("POST", "/api/subscriptions", subscriptions.CREATE, 201),
+    Binding("GET", "/api/subscriptions", subscriptions.LIST),
+    Binding("GET", "/api/subscriptions/{subscription_id}", subscriptions.GET),
+    Binding("PATCH", "/api/subscriptions/{subscription_id}", subscriptions.UPDATE),
+    Binding("DELETE", "/api/subscriptions/{subscription_id}", subscriptions.REMOVE),
+    Binding("POST", "/api/subscriptions/{subscription_id}/rotate", subscriptions.ROTATE, 201),
+    Binding("POST", "/api/subscriptions/{subscription_id}/test", subscriptions.TEST),
+    Binding("GET", "/api/subscriptions/{subscription_id}/deliveries", subscriptions.LIST_DELIVERIES),
+    Binding("GET", "/api/deliveries/{delivery_id}", subscriptions.GET_DELIVERY),
+    Binding("POST", "/api/deliveries/{delivery_id}/redeliver", subscriptions.REDELIVER),
     Binding("POST", "/api/workers", workers.REGISTER_WORKER, 201),
     Binding("GET", "/api/workers", workers.LIST_WORKERS),
     Binding("PATCH", "/api/workers/{worker}", workers.UPDATE_WORKER),

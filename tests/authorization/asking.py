@@ -33,6 +33,8 @@ ARGUMENTS: Final[Mapping[str, Json]] = {
     "cloud_account.import": {"path": "nothing.csv"},
     "costs.begin_upload": {"file_name": "focus.csv", "size_bytes": 4, "sha256": "0" * 64},
     "costs.add_upload_part": {"number": 2, "content": "QmlsbA=="},
+    "subscription.create": {"url": WEBHOOK["url"], "events": ["task.*"]},
+    "delivery.list": {},
     "worker.register": {
         "name": "w{fresh}",
         "kind": "a2a",

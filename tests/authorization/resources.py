@@ -45,6 +45,8 @@ class Resources:
             "cost_rate": self._cost_rate,
             "webhook_source": self._webhook_source,
             "webhook_event": self._webhook_event,
+            "subscription": self._subscription,
+            "delivery": self._delivery,
             "tenant": self._tenant,
             "cloud_account": self._cloud_account,
             "cost_upload": self._cost_upload,
@@ -199,6 +201,15 @@ class Resources:
         while (await self._do(owner, "GET", path))["state"] == "received":
             pass
         return event_id
+
+    async def _subscription(self, owner: Actor) -> str:
+        given = {"url": WEBHOOK["url"], "events": ["task.*"]}
+        return (await self._do(owner, "POST", "/api/subscriptions", given))["id"]
+
+    async def _delivery(self, owner: Actor) -> str:
+        """A test of a subscription, which nobody listens to."""
+        subscription = await self.keep("subscription", owner)
+        return (await self._do(owner, "POST", f"/api/subscriptions/{subscription}/test"))["id"]
 
     async def _key(self, owner: Actor) -> str:
         return (await self._people.key(owner.maker, role="viewer"))["id"]

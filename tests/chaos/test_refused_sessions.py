@@ -11,9 +11,9 @@ import pytest
 from tests.chaos.callers import envelope, message
 from tests.chaos.installation import Installation, two_servers
 from tests.chaos.nodes import Node
-from tests.doors.a2a.receiver import Receiver
 from tests.harness import wait_for
 from tests.patience import PATIENCE_S
+from tests.receiver import Receiver
 
 # What asks the database every second or so, and must have met the refusal.
 JOBS = ("task_claims", "push_delivery")

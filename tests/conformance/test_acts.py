@@ -8,9 +8,9 @@ import pytest
 
 from tests.conformance.acts import TRANSPORTS, Acts, read
 from tests.conformance.bindings import BINDINGS
-from tests.doors.a2a.receiver import Receiver
 from tests.doors.a2a.schema import MISSING, VECTORS, check, found
 from tests.harness import Server
+from tests.receiver import Receiver
 
 TESTS = list(read(VECTORS)) if found() else []
 ANONYMOUS = {"SEC-AUTH-001", "SEC-AUTH-004", "SEC-EXTCARD-001", "SEC-EXTCARD-004"}

@@ -15,8 +15,8 @@ import yaml
 from tests.conformance.bindings import BINDINGS, Answer
 from tests.conformance.matching import at, filled, match
 from tests.conformance.reading import read_card
-from tests.doors.a2a.receiver import Receiver
 from tests.doors.a2a.signatures import verify
+from tests.receiver import Receiver
 
 FOLDER = Path(__file__).with_name("vectors")
 A2A_DOMAIN = "a2a-protocol.org"

@@ -16,8 +16,8 @@ from dragoman.infra.outbound import guard as guarding
 from dragoman.infra.outbound.addresses import Address, is_public
 from dragoman.infra.outbound.guard import Names as SystemNames
 from dragoman.infra.outbound.guard import ResponseTooLarge, resolving_for
-from tests.doors.a2a.receiver import Receiver, Reply
 from tests.patience import PATIENCE_S
+from tests.receiver import Receiver, Reply
 
 pytestmark = pytest.mark.anyio
 PUBLIC = "93.184.215.14"

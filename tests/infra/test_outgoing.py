@@ -11,7 +11,7 @@ from dragoman.infra.breaker import MOST_OF_TENANT, Breakers
 from dragoman.infra.outbound import Allowed, Clients, OutboundRefused, Upstream
 from dragoman.infra.telemetry.metrics import Metrics
 from dragoman.kit import LlmRequest, OpenAICompatible, Thread
-from tests.doors.a2a.receiver import Receiver, Reply
+from tests.receiver import Receiver, Reply
 
 pytestmark = pytest.mark.anyio
 ACME, RIVAL = uuid4(), uuid4()

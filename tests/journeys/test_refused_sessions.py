@@ -10,9 +10,9 @@ from tests.backstage import database_url, metrics, sql
 from tests.doors.a2a.calling import A2A, CONFORMANCE, text, tool
 from tests.doors.a2a.grpc_calling import GrpcCaller, address_of, said
 from tests.doors.a2a.grpc_calling import refused as refused_by
-from tests.doors.a2a.receiver import Receiver
 from tests.doors.mcp.calling import Mcp
 from tests.harness import Server, wait_for
+from tests.receiver import Receiver
 
 # Every job that asks PostgreSQL for something every second or so.
 JOBS = ("audit_sealing", "push_delivery", "approval_sweep", "signature_sweep", "task_cleanup")

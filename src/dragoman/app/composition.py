@@ -30,6 +30,7 @@ from dragoman.app.push import PushCore, build_push
 from dragoman.app.revocations import build_retention
 from dragoman.app.sessions import SessionContexts
 from dragoman.app.signatures import SignatureCore
+from dragoman.app.subscriptions import SubscriptionCore, build_subscriptions
 from dragoman.app.tasks import TaskCore, build_tasks
 from dragoman.app.tools import GateTools
 from dragoman.app.workers import WorkersCore, build_workers
@@ -82,6 +83,7 @@ from dragoman.services.grants.store import PROMISED as GRANT_ROWS
 from dragoman.services.knowledge.store_git import PROMISED as KNOWLEDGE_ROWS
 from dragoman.services.push.store import PROMISED as PUSH_ROWS
 from dragoman.services.signatures.store import PROMISED as SIGNATURE_ROWS
+from dragoman.services.subscriptions.store import PROMISED as SUBSCRIPTION_ROWS
 from dragoman.services.tasks.engine.store_rows import PROMISED as TASK_ROWS
 from dragoman.services.tenancy import operations as tenancy
 from dragoman.services.tenancy.keys import KeyService
@@ -136,7 +138,7 @@ class Application:
     health: Health
     tracer: Tracer
     tasks: TaskCore
-    push: PushCore
+    told: tuple[PushCore, SubscriptionCore]
     mcp: McpDoor
     memory: MemoryCore
     knowledge: KnowledgeCore
@@ -171,7 +173,7 @@ class Application:
             self.knowledge.running(),
             _started(self.tasks, self.approvals.sweep.job, *self.tasks.jobs()),
             self.mcp.running(),
-            self.push.running(),
+            *(deliveries.running() for deliveries in self.told),
             self.signatures.running(),
             self.inbox.running(),
             *(vertical.running() for vertical in self.verticals),
@@ -242,14 +244,14 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     """Put everything together; nothing is connected yet. Without a port there is no gRPC."""
     base = build_foundation(settings, addresses, keyring)
     metrics, outgoing, handlers = base.observers.metrics, base.outgoing, Handlers()
-    db, core_db = dbs = base.db, base.core_db
-    trail, core_trail = trails = base.trail, base.core_trail
+    (db, core_db), (trail, core_trail) = dbs, trails = (base.db, base.core_db), (base.trail, base.core_trail)
     authority, vault = base.authority, base.vault
     memory = build_memory(settings, handlers, db, core_db, outgoing)
     plugged = Plugged(settings, handlers, dbs, trail, vault, outgoing)
     _bind_audit(settings, handlers, db, keyring, plugged.rows)
     knowledge = build_knowledge(settings, handlers, dbs, trail, memory.embedder, authority, vault, outgoing)
     grants = _bind_tenancy(handlers, base, keyring, deleted=knowledge.leftovers.wake)
+    subscriptions = build_subscriptions(settings, handlers, base)
     governance = bind_governance(handlers, db, knowledge.repositories, knowledge.curator)
     approvals = build_approvals(handlers, dbs, trails, governance, knowledge.authors, grants, authority)
     contracts = build_contracts(settings, handlers, db, core_db, trail, keyring, outgoing)
@@ -286,7 +288,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
         health=health,
         tracer=base.observers.tracer,
         tasks=tasks,
-        push=push,
+        told=(push, subscriptions),
         mcp=mcp,
         memory=memory,
         knowledge=knowledge,
@@ -450,7 +452,16 @@ def _bind_tenancy(
 def _bind_audit(
     settings: Settings, handlers: Handlers, db: Database, keyring: Keyring, plugged: Sequence[RowGroup]
 ) -> None:
-    own = (TASK_ROWS, APPROVAL_ROWS, DOCUMENT_ROWS, SIGNATURE_ROWS, GRANT_ROWS, PUSH_ROWS, KNOWLEDGE_ROWS)
+    own = (
+        TASK_ROWS,
+        APPROVAL_ROWS,
+        DOCUMENT_ROWS,
+        SIGNATURE_ROWS,
+        GRANT_ROWS,
+        PUSH_ROWS,
+        KNOWLEDGE_ROWS,
+        SUBSCRIPTION_ROWS,
+    )
     threads = Threads("audit", 4, share=1)
     audit = AuditService(
         AuditStore(db),

@@ -179,6 +179,21 @@ class Webhooks(Section):
     )
 
 
+class Subscriptions(Section):
+    """How events are delivered to subscribed webhooks, and when one is given up."""
+
+    timeout_s: float = Field(10.0, gt=0, le=60, description="How long a receiver may take to answer.")
+    max_attempts: int = Field(12, ge=1, le=30, description="Attempts at one event; as many as take about a day.")
+    retry_base_s: float = Field(
+        5.0, gt=0, description="Rest after the first attempt; each later one is thrice as long."
+    )
+    retry_max_s: float = Field(21_600, gt=0, description="The longest rest between two attempts.")
+    disable_after_s: float = Field(
+        259_200, ge=1, description="A subscription whose receiver has taken nothing for so long is disabled."
+    )
+    keep_s: int = Field(2_592_000, ge=60, description="A delivery of an event that is older is removed from the log.")
+
+
 class Knowledge(Section):
     """Where the repositories of tenants are."""
 
@@ -328,6 +343,7 @@ class Settings(BaseModel):
     tasks: Tasks = Tasks.model_construct()
     outbound: Outbound = Outbound.model_construct()
     push: Push = Push.model_construct()
+    subscriptions: Subscriptions = Subscriptions.model_construct()
     knowledge: Knowledge = Knowledge.model_construct()
     contracts: Contracts = Contracts.model_construct()
     gateway: Gateway = Gateway.model_construct()

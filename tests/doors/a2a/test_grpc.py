@@ -12,10 +12,10 @@ from google.protobuf.json_format import MessageToDict
 
 from tests.doors.a2a.calling import A2A, CONFORMANCE
 from tests.doors.a2a.grpc_calling import GrpcCaller, address_of, reason_of, refused, said
-from tests.doors.a2a.receiver import Receiver
 from tests.doors.rest.calling import data, new_tenant, org_admin
 from tests.harness import InProcess, Server
 from tests.minutes import in_one_minute
+from tests.receiver import Receiver
 from tests.tenants import beside
 
 TOOLS = "urn:dragoman:a2a:tools:1"

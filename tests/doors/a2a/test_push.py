@@ -12,10 +12,10 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from tests.backstage import metrics, sql
 from tests.doors.a2a.calling import A2A, CONFORMANCE, state, text, tool, unnumbered
 from tests.doors.a2a.older_schema import check as check_older
-from tests.doors.a2a.receiver import Receiver, Reply
 from tests.doors.a2a.schema import check
 from tests.doors.rest.calling import new_tenant
 from tests.harness import InProcess, Process, Server, data_dir, wait_for
+from tests.receiver import Receiver, Reply
 from tests.tenants import done, invite
 
 NOBODY = "00000000-0000-0000-0000-000000000000"

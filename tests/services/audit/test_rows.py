@@ -18,6 +18,7 @@ from dragoman.services.grants.store import PROMISED as GRANT_ROWS
 from dragoman.services.knowledge.store_git import PROMISED as KNOWLEDGE_ROWS
 from dragoman.services.push.store import PROMISED as PUSH_ROWS
 from dragoman.services.signatures.store import PROMISED as SIGNATURE_ROWS
+from dragoman.services.subscriptions.store import PROMISED as SUBSCRIPTION_ROWS
 from dragoman.services.tasks.engine.store_rows import PROMISED as TASK_ROWS
 from tests.doors.rest.calling import data
 from tests.harness import Server, wait_for
@@ -160,20 +161,30 @@ def told() -> dict[str, tuple[list[str], list[str]]]:
     }
 
 
-# Of conversations and of who is told: test_conversations.py edits these.
+# Of conversations and of who is told: test_conversations.py edits these, and those of subscriptions their own tests.
 OF_CONVERSATIONS = {("tasks", "history"), ("tasks", "caller"), *(("push_configs", name) for name in (
     "version", "url", "scheme", "caller"))}  # fmt: skip
+OF_SUBSCRIPTIONS = {("subscriptions", name) for name in ("url", "events", "state", "caller", "created_by")}
 EDITS = [
     (table, column)
     for table, (held, _) in told().items()
     for column in held
-    if table not in ELSEWHERE and (table, column) not in OF_CONVERSATIONS
+    if table not in ELSEWHERE and (table, column) not in OF_CONVERSATIONS | OF_SUBSCRIPTIONS
 ]
 
 
 def test_the_page_names_every_column_of_every_table_that_is_held(contract: Contract) -> None:
     """A column that is new must be held against the chain, or the page says why it promises nothing."""
-    groups = (TASK_ROWS, APPROVAL_ROWS, DOCUMENT_ROWS, SIGNATURE_ROWS, GRANT_ROWS, PUSH_ROWS, KNOWLEDGE_ROWS)
+    groups = (
+        TASK_ROWS,
+        APPROVAL_ROWS,
+        DOCUMENT_ROWS,
+        SIGNATURE_ROWS,
+        GRANT_ROWS,
+        PUSH_ROWS,
+        KNOWLEDGE_ROWS,
+        SUBSCRIPTION_ROWS,
+    )
     selects = {table.name: table.select for group in groups for table in group.tables}
     columns: dict[str, set[str]] = {}
     keys: dict[str, set[str]] = {}

@@ -73,6 +73,8 @@ def create(programs: Programs) -> Root:
         "a2a-agent": Entry(_IDENTITY, "Agents of others at the agent gateway.", _noun("a2a_agent")),
         "ca": Entry(_IDENTITY, "A private authority for the certificates of agents.", _authority),
         "grant": Entry(_IDENTITY, "Who may act for whom.", _noun("grant")),
+        "subscription": Entry(_IDENTITY, "Webhooks of other systems that are told of events.", _noun("subscription")),
+        "delivery": Entry(_IDENTITY, "What was sent to subscriptions, and sending it again.", _noun("delivery")),
         "knowledge": Entry(_KNOWN, "Decisions, policies, patterns and specs, and what they demand.", _knowledge),
         "memory": Entry(_KNOWN, "What agents and people want remembered.", _memory),
         "governance": Entry(_KNOWN, "Policies in force, what breaks them, and drift.", _governance),

@@ -76,6 +76,22 @@ _COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("received_at", optional=True, time_format="%Y-%m-%d %H:%M"),
         Column("event_id", flexible=True, optional=True),
     ),
+    "subscription": (
+        Column("id"),
+        Column("state"),
+        Column("events", flexible=True),
+        Column("url", flexible=True),
+        Column("failures", optional=True),
+        Column("delivered_at", "last delivered (UTC)", optional=True, time_format="%Y-%m-%d %H:%M"),
+    ),
+    "delivery": (
+        Column("id"),
+        Column("state"),
+        Column("type"),
+        Column("attempts", "tries"),
+        Column("subject", flexible=True, optional=True),
+        Column("occurred_at", "at (UTC)", optional=True, time_format="%Y-%m-%d %H:%M:%S"),
+    ),
     "certificate": (
         Column("name", flexible=True),
         Column("fingerprint", flexible=True),

@@ -13,6 +13,7 @@ from dragoman.infra.telemetry.push_metrics import PushMetrics
 from dragoman.infra.telemetry.redaction import redact_text
 from dragoman.infra.telemetry.scrapes import Scrapes
 from dragoman.infra.telemetry.security import SecurityEvents
+from dragoman.infra.telemetry.subscription_metrics import SubscriptionMetrics
 from dragoman.infra.telemetry.task_metrics import TaskMetrics
 from dragoman.infra.telemetry.traces import Span, TraceParent, Tracer, find_traceparent, open_tracer
 
@@ -29,6 +30,7 @@ __all__ = [
     "Scrapes",
     "SecurityEvents",
     "Span",
+    "SubscriptionMetrics",
     "TaskMetrics",
     "TraceParent",
     "Tracer",

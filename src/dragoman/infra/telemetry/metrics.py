@@ -25,6 +25,7 @@ from dragoman.infra.telemetry.ledger import Ledger
 from dragoman.infra.telemetry.multiprocess import VARIABLE
 from dragoman.infra.telemetry.process import ProcessSample
 from dragoman.infra.telemetry.push_metrics import PushMetrics
+from dragoman.infra.telemetry.subscription_metrics import SubscriptionMetrics
 from dragoman.infra.telemetry.task_metrics import TaskMetrics
 from dragoman.infra.telemetry.webhook_metrics import WebhookMetrics
 
@@ -275,6 +276,7 @@ class Metrics:
         self.tasks = TaskMetrics(registry, ledger)
         self.push = PushMetrics(registry)
         self.webhooks = WebhookMetrics(registry)
+        self.subscriptions = SubscriptionMetrics(registry)
         self.jobs = JobMetrics(registry)
         self._security = Counter("dragoman_security_events_total", "Security events.", ("event",), registry=registry)
 

@@ -26,6 +26,7 @@ CREATE TABLE subscriptions (
 );
 -- Asked by everything that could be an event, of tenants that mostly have none.
 CREATE INDEX subscriptions_active ON subscriptions (tenant_id) WHERE state = 'active';
+CREATE UNIQUE INDEX subscriptions_id ON subscriptions (id);
 COMMENT ON COLUMN subscriptions.events IS 'types of events: task.finished, task.* or *';
 COMMENT ON COLUMN subscriptions.secret IS 'what signs, sealed with the key "vault"; the previous one signs too for a while';
 COMMENT ON COLUMN subscriptions.caller IS 'who made it: nothing is delivered when they are no longer permitted';
