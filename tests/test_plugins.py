@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 
 from tests.harness import Process, wait_for
+from tests.receiver import Receiver
 from tests.services.tasks.envelopes import envelope
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "greetings"
@@ -28,7 +29,8 @@ def installed(site: Path, name: str, value: str) -> str:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     path = installed(tmp_path_factory.mktemp("site"), "greetings", "greetings.plugin:PLUGIN")
-    with Process({"PYTHONPATH": path, "DRAGOMAN_GREETINGS__WORD": "Salve"}) as running:
+    given = {"DRAGOMAN_GREETINGS__WORD": "Salve", "DRAGOMAN_OUTBOUND__ALLOW": "127.0.0.1"}
+    with Process({"PYTHONPATH": path, **given}) as running:
         yield running
 
 
@@ -61,6 +63,22 @@ def test_its_worker_performs_actions_that_are_handed_over(server: Process) -> No
         )
 
     assert done["result"]["delivered"] == "Salve, Bob!"
+
+
+def test_its_events_reach_subscribers_when_what_they_tell_of_is_committed(server: Process) -> None:
+    with Receiver() as receiver, server.admin() as admin:
+        new = {"url": receiver.url, "events": ["greeting.*"]}
+        subscription = admin.post("/api/subscriptions", json=new).json()["data"]
+        key = {"idempotency-key": uuid4().hex}
+        made = [admin.post("/api/greetings", json={"name": "Eve"}, headers=key).json()["data"] for _ in range(2)]
+        refused = admin.post("/api/greetings", json={"name": ""})
+
+        told = receiver.next().json
+        deliveries = admin.get(f"/api/subscriptions/{subscription['id']}/deliveries").json()["data"]
+
+    assert (told["type"], told["data"]) == ("greeting.said", {"greeting_id": made[0]["id"]})
+    assert refused.status_code == 400
+    assert [delivery["subject"] for delivery in deliveries] == [made[1]["id"]]
 
 
 def test_its_command_check_and_settings_are_those_of_the_server(server: Process) -> None:
