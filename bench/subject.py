@@ -38,15 +38,16 @@ class Effort:
     searches: int
     delegated: int
     stored: tuple[int, ...]
+    billed: int
 
 
 FULL = Effort(
     rounds=5, seconds=2.0, open_s=10.0, starts=3, checks=10_000, subscribers=10_000, memories=100_000,
-    everybodys=120_000, searches=300, delegated=10_000, stored=(10_000, 1_000_000),
+    everybodys=120_000, searches=300, delegated=10_000, stored=(10_000, 1_000_000), billed=1_000_000,
 )  # fmt: skip
 QUICK = Effort(
     rounds=2, seconds=0.8, open_s=2.0, starts=1, checks=2_000, subscribers=1_000, memories=10_000, everybodys=20_000,
-    searches=100, delegated=4_000, stored=(10_000, 100_000),
+    searches=100, delegated=4_000, stored=(10_000, 100_000), billed=100_000,
 )  # fmt: skip
 # A million memories, and ten million tasks, take minutes to put in.
 LARGE = replace(FULL, everybodys=1_000_000, stored=(10_000, 1_000_000, 10_000_000))

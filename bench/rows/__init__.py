@@ -9,6 +9,7 @@ from bench.rows import (
     gateway,
     handover,
     idle,
+    imports,
     knowledge,
     latency,
     limiter,
@@ -45,6 +46,7 @@ ROWS: Final[dict[str, Callable[[Effort], Outcome]]] = {
     "knowledge": knowledge.run,
     "memory": memory.run,
     "audit": audit.run,
+    "imports": imports.run,
     "gateway": gateway.run,
     "webhooks": webhooks.run,
 }
