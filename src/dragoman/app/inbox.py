@@ -4,7 +4,10 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cached_property
 from typing import Final
+
+import jwt
 
 from dragoman.app.foundation import Foundation
 from dragoman.app.signatures import SignatureCore
@@ -15,7 +18,7 @@ from dragoman.infra.auth.jwks import Jwks
 from dragoman.infra.config import Settings
 from dragoman.infra.ids import new_id
 from dragoman.infra.jobs import Job
-from dragoman.infra.outbound import TenantClients, Upstream
+from dragoman.infra.outbound import Clients, TenantClients, Upstream
 from dragoman.operations import Handlers
 from dragoman.plugin import Vertical
 from dragoman.services.inbox import operations
@@ -72,6 +75,21 @@ class _Submissions:
         await self._gate.run(tasks.SUBMIT, caller, {"envelope": envelope}, admitted=included)
 
 
+class _GoogleKeys:
+    """The keys of Google; they are no upstream of a server that has no source of Google."""
+
+    def __init__(self, url: str, outgoing: Clients) -> None:
+        self._url = url
+        self._outgoing = outgoing
+
+    @cached_property
+    def _keys(self) -> Jwks:
+        return Jwks(url=self._url, issuer=None, outgoing=self._outgoing, upstream=Upstream.WEBHOOK_KEYS)
+
+    async def find(self, key_id: str | None) -> jwt.PyJWK | None:
+        return await self._keys.find(key_id)
+
+
 def build_inbox(
     settings: Settings, handlers: Handlers, base: Foundation, gate: Gate, verticals: Sequence[Vertical]
 ) -> InboxCore:
@@ -80,11 +98,10 @@ def build_inbox(
     store, box = InboxStore(base.core_db), SecretBox(base.vault)
     clients = base.outgoing.of_tenants(Upstream.WEBHOOK_SENDER, timeout_s=_SENDER_TIMEOUT_S, answer_s=_SENDER_TIMEOUT_S)
     queue = Queue(store, _Submissions(gate), metrics, keep=timedelta(seconds=chosen.keep_s), new_id=new_id)
-    google = Jwks(url=chosen.gcp_jwks_url, issuer=None, outgoing=base.outgoing, upstream=Upstream.WEBHOOK_KEYS)
     senders = Senders(
         hmac=HmacSenders(chosen.tolerance_s),
         sns=SnsSenders(clients, tolerance_s=chosen.tolerance_s, stand_ins=chosen.sns_hosts),
-        pubsub=PubSubSenders(google),
+        pubsub=PubSubSenders(_GoogleKeys(chosen.gcp_jwks_url, base.outgoing)),
         event_grid=EventGridSenders(),
     )
     reception = Reception(

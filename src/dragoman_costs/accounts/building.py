@@ -10,7 +10,9 @@ from dragoman.infra.ids import new_id
 from dragoman.infra.jobs import Job
 from dragoman.infra.outbound import TenantClients, Upstream
 from dragoman.plugin import Platform, Vertical
+from dragoman.services.inbox.topics import EXPORT_READY
 from dragoman_costs.accounts import operations as o
+from dragoman_costs.accounts.announcements import Announcements
 from dragoman_costs.accounts.checking import AccountCheck
 from dragoman_costs.accounts.credentials import Credentials
 from dragoman_costs.accounts.exports import Exports
@@ -51,7 +53,12 @@ def build_accounts(platform: Platform) -> Vertical:
     platform.handlers.add(o.DELETE, accounts.delete)
     platform.handlers.add(o.TEST, check.test)
     platform.handlers.add(o.SYNC, sync.submit)
-    return Vertical(workers=(sync,), running=partial(_open, syncs.job, listing, reading))
+    announced = Announcements(platform.run)
+    return Vertical(
+        workers=(sync,),
+        events={EXPORT_READY: announced.export_ready},
+        running=partial(_open, syncs.job, listing, reading),
+    )
 
 
 @asynccontextmanager
