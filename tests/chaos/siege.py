@@ -16,6 +16,7 @@ from tests.chaos.followers import Followers
 from tests.chaos.installation import Installation
 from tests.chaos.parked import Parked
 from tests.chaos.persistence import Book, Client, GaveUp
+from tests.chaos.subscriber import BRIEF, Subscriber
 from tests.chaos.verdict import Check, Verdict
 from tests.chaos.webhooks import Sender, waiting
 
@@ -27,6 +28,7 @@ _PATIENT = {
     "DRAGOMAN_WEBHOOKS__RETRY_BASE_S": "0.1",
     # Some clocks are ahead.
     "DRAGOMAN_WEBHOOKS__TOLERANCE_S": "3600",
+    **BRIEF,
 }
 _STANDSTILL_S = 6.0
 Say = Callable[[str], None]
@@ -89,16 +91,17 @@ class Siege:
         if plan.remote:
             site.add_partners()
         began = time.monotonic()
-        with site:
+        with site, Subscriber(site, plan.seed) as subscriber:
             if plan.remote:
                 site.start_partners()
             self._say(f"installation is up after {time.monotonic() - began:.0f} s; data in {site.place}")
-            outcome = self._besiege(site, began)
+            subscriber.subscribe()
+            outcome = self._besiege(site, subscriber, began)
             if self._keep is not None and not outcome.good:
                 self._keep_logs(site, self._keep)
             return outcome
 
-    def _besiege(self, site: Installation, began: float) -> Outcome:
+    def _besiege(self, site: Installation, subscriber: Subscriber, began: float) -> Outcome:
         plan, book = self._plan, self._book
         followers = Followers(site, self._giving_up, plan.seed)
         activities = Activities(book, followers, Sender(site, book), remote=plan.remote)
@@ -118,8 +121,9 @@ class Siege:
                 self._giving_up.set()
                 supervisor.stop()
         followers.finish()
+        subscriber.finish(within_s=plan.settle_s)
         verdict = Verdict(site, book, followers, injector.pauses)
-        checks = [*verdict.checks(), parked.check()]
+        checks = [*verdict.checks(), parked.check(), subscriber.check()]
         checks.append(Check("faults that could not be injected", plan.faults, injector.troubles))
         figures = {
             "seed": plan.seed,
@@ -129,6 +133,7 @@ class Siege:
             "acknowledged webhooks": len(book.webhooks),
             "answers that said not now": dict(book.refused),
             "asked a person": parked.asked,
+            "messages to a subscriber": subscriber.requests,
             "streams cut": sum(one.cuts for one in followers.followed),
             "processes started": sum(len(node.started) for node in site.nodes.values()),
             "seconds": round(time.monotonic() - began),

@@ -97,7 +97,7 @@ class Subscription(Output):
     failures: int = Field(description="Attempts in a row that failed.")
     failing_since: datetime | None
     delivered_at: datetime | None = Field(description="About when the receiver took something last.")
-    previous_until: datetime | None = Field(description="Until then the secret before a rotation signs too.")
+    old_secret_ends_at: datetime | None = Field(description="Until then the secret before a rotation signs too.")
     version: int
     created_by: str
     created_at: datetime

@@ -13,7 +13,7 @@ from dragoman.services.subscriptions.models import CreateSubscription
 Record = dict[str, Any]
 _SHOWN: LiteralString = """
 id, url, events, description, state, reason, failures, failing_since, delivered_at,
-CASE WHEN previous_until > now() THEN previous_until END AS previous_until, version, created_by, created_at,
+CASE WHEN previous_until > now() THEN previous_until END AS old_secret_ends_at, version, created_by, created_at,
 updated_at"""
 # Those of a tenant are counted by one transaction at a time: each sees what those before it have added.
 LOCK: LiteralString = "SELECT pg_advisory_xact_lock(hashtextextended('subscriptions:' || $1::uuid::text, 0))"
