@@ -199,7 +199,8 @@ class Gate:
                 check_key(key)
             return await self._write(operation, caller, request, key, context)
         except Forbidden as error:  # a rule that looks at the input: a role too high, a scope too wide
-            self._observers.security.denied(permission=operation.permission, reason=error.message)
+            lacking = str(error.details.get("permission", operation.permission))
+            self._observers.security.denied(permission=lacking, reason=error.message)
             await self._record(operation, caller, Outcome.REFUSED, error.code, error.message, request)
             raise
         except DragomanError as error:

@@ -18,7 +18,7 @@ Ask = Callable[[str], Awaitable[Answer]]
 DENIED: Final = "UNAUTHORIZED"
 # A message that names a tool which everybody may use.
 HARMLESS: Final = {"data": {"tool": "identity_show", "arguments": {}}}
-REDLINE: Final = {"edits": [{"find": "Terms", "replace": "Rules"}]}
+REQUEST: Final = {"action": "signature.witness", "input": {}}
 # How far a caller reaches whose farthest resource is this.
 _WORDS: Final = {"own": "own", "others": "tenant", "foreign": "all"}
 # Where the example of an operation would be refused the second time, or would leave this machine.
@@ -119,9 +119,10 @@ class Questions:
 
     async def _arguments(self, line: Line, actor: Actor, operation: AnyOperation) -> Json:
         if line.name == "task.submit":
-            # An envelope is in the name of its sender; nobody but the sender may hand it over.
+            # An envelope is in the name of its sender; nobody but the sender may hand it over. This action needs no
+            # permission beside that of the operation.
             resource = {"type": "document", "id": await self._resources.keep("document", self._people.colleague)}
-            envelope = self._resources.envelope(actor, "document.redline", resource, REDLINE)
+            envelope = self._resources.envelope(actor, "approval.request", resource, REQUEST)
             return {"envelope": {**envelope, "request": {"dry_run": True}}}
         given = _filled(ARGUMENTS.get(line.name, operation.example))
         if line.name == "knowledge.supersede":

@@ -143,6 +143,7 @@ def build_delegation(
         registry=deciders.registry,
         governance=deciders.governance,
         resources=deciders.resources,
+        access=access,
         trail=trail,
         retries=core.retries,
         new_id=new_id,
@@ -164,16 +165,9 @@ def build_delegation(
     )
     core.ledger.on_late_outcome(control.effect_settled)
     needs = ActionDependencies(
-        deciders.actors,
-        deciders.registry,
-        deciders.governance,
-        deciders.resources,
-        core.ledger,
-        access,
-        trail,
-        core.retries,
-        new_id,
-    )
+        deciders.actors, deciders.registry, deciders.governance, deciders.resources, core.ledger, access, trail,
+        core.retries, new_id,
+    )  # fmt: skip
     if core.performs:
         engine.serve(ActionLane(engine, needs))
     handlers.add(operations.SUBMIT, service.submit)

@@ -190,6 +190,7 @@ class Lifecycle(RuleBasedStateMachine):
             registry=deciding,
             governance=deciding,
             resources=deciding,
+            access=access,
             trail=trail,
             retries=retries,
             new_id=new_id,

@@ -78,7 +78,10 @@ class CheckPolicies(Input):
 REQUEST = Capability("approval.request", "Ask for an approval of another action", AskForApproval)
 DECIDE = Capability("approval.decide", "Approve or deny", GiveDecision)
 CHECK = Capability(
-    "policy.check", "Check a document, files or dependencies against the policies in force", CheckPolicies
+    "policy.check",
+    "Check a document, files or dependencies against the policies in force",
+    CheckPolicies,
+    permissions=("read:documents",),
 )
 
 

@@ -10,7 +10,10 @@ from dragoman.services.checklists.models import ApplyPatch
 from dragoman.services.checklists.service import ChecklistService
 from dragoman.services.workers.protocol import Assignment, Capability, Evidence, EvidenceKind, Performed
 
-PATCH = Capability("checklist.patch", "Change a closing checklist", ApplyPatch, required=False, timeout_s=30)
+PATCH = Capability(
+    "checklist.patch", "Change a closing checklist", ApplyPatch, required=False, timeout_s=30,
+    permissions=("write:documents",),
+)  # fmt: skip
 
 
 class ChecklistsWorker:

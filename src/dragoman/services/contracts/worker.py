@@ -23,15 +23,21 @@ from dragoman.services.workers.protocol import Assignment, Capability, Evidence,
 _MOST_CHANGES: Final = 200
 _MOST_WORDS: Final = 2_000
 _REVISE: Final = "revise"
+_WRITES: Final = ("write:documents",)
 DRAFT = Capability(
-    "document.draft", "Draft a contract from a template", DraftDocument, timeout_s=60, at_once=20
+    "document.draft", "Draft a contract from a template", DraftDocument, timeout_s=60, at_once=20, permissions=_WRITES
 )  # fmt: skip
 REDLINE = Capability(
     "document.redline", "Compare two versions of a document, or make the next one, with reasons", RedlineDocument,
-    timeout_s=120, at_once=20,
+    timeout_s=120, at_once=20, permissions=("read:documents", *_WRITES),
 )  # fmt: skip
 MARK_EXECUTED = Capability(
-    "document.mark_executed", "Say that a document is executed", MarkExecuted, sensitive=True, timeout_s=60
+    "document.mark_executed",
+    "Say that a document is executed",
+    MarkExecuted,
+    sensitive=True,
+    timeout_s=60,
+    permissions=_WRITES,
 )
 
 

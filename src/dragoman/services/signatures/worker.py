@@ -24,12 +24,20 @@ from dragoman.services.signatures.tracker import Tracker
 from dragoman.services.workers.protocol import Assignment, Capability, Evidence, EvidenceKind, Json, Performed
 
 _PDF: Final = "application/pdf"
+_WRITES: Final = ("write:documents",)
 _CAPABILITIES: Final = (
-    Capability("signature.prepare", "Draft a request for signatures; nobody is told of it", m.PrepareSignature),
-    Capability("signature.send", "Ask the signers of a draft", m.SendSignature, sensitive=True),
-    Capability("signature.status", "See how far a request for signatures is", m.AskSignature),
-    Capability("signature.void", "Call off a request for signatures", m.VoidSignature, sensitive=True),
-)
+    Capability(
+        "signature.prepare", "Draft a request for signatures; nobody is told of it", m.PrepareSignature,
+        permissions=_WRITES,
+    ),
+    Capability("signature.send", "Ask the signers of a draft", m.SendSignature, sensitive=True, permissions=_WRITES),
+    Capability(
+        "signature.status", "See how far a request for signatures is", m.AskSignature, permissions=("read:signatures",)
+    ),
+    Capability(
+        "signature.void", "Call off a request for signatures", m.VoidSignature, sensitive=True, permissions=_WRITES
+    ),
+)  # fmt: skip
 
 
 class SignatureWorker:

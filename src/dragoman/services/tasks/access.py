@@ -10,7 +10,7 @@ Work that waits is checked again when it is run: a caller whose credential was r
 whose tenant was suspended or who lost the permission does nothing more.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -87,6 +87,26 @@ class TaskAccess:
         self._security.denied(permission=action.permission, reason=reason, resource=f"task/{task.id}", caller=caller)
         raise error
 
+    def check_action(self, caller: Caller, action: str, permissions: Sequence[str]) -> None:
+        """Refuse a caller that may send tasks, and may not do by a task what this action does.
+
+        Raises:
+            Forbidden: it lacks one of the permissions.
+        """
+        for permission in permissions:
+            if not self._permits(caller, _part_of(action, permission)):
+                raise Forbidden(f"{action} needs the permission {permission}", permission=permission)
+
+    async def check_perform(self, caller: Caller, action: str, permissions: Sequence[str], task: Task) -> None:
+        """Refuse to perform an action for a caller that would not be let in now, or may not do what it does.
+
+        Raises:
+            CallerRefused: as for `check_run`.
+            UpstreamUnavailable: that cannot be found out now.
+        """
+        for permission in permissions:
+            await self.check_run(caller, _part_of(action, permission), task)
+
     def action_of(self, call: ToolCall | None) -> Action:
         """Return what a message asks for: the operation that it names, else to send messages."""
         return self._find(call) or SEND_MESSAGE
@@ -134,3 +154,8 @@ class TaskAccess:
 
 def _overseer(task: Task) -> Passage:
     return OVERSEE_ACTIONS if task.delegated else OVERSEE_CONVERSATIONS
+
+
+def _part_of(action: str, permission: str) -> Passage:
+    """Return what a worker does for a sender. Answers are kept by the name, so that each permission has its own."""
+    return Passage(f"{action}/{permission}", permission)

@@ -23,7 +23,8 @@ class Capability:
 
     A `sensitive` action requires policies and approvals. `required` actions are the core of the contracts profile, the
     others its optional extensions. An attempt that lasts longer than `timeout_s` is stopped and counts as failed;
-    at most `at_once` run in one process.
+    at most `at_once` run in one process. The sender of a task needs `permissions` beside `write:tasks`: a worker acts
+    with the rights of the server.
     """
 
     action: str
@@ -34,6 +35,7 @@ class Capability:
     required: bool = True
     timeout_s: float = 60
     at_once: int = 100
+    permissions: tuple[str, ...] = ()
 
 
 class EvidenceKind(StrEnum):

@@ -238,6 +238,7 @@ class ActionAttempt(Attempt):
         if self._route is None:
             raise CapabilityNotFound(self._action.envelope["action"])
         envelope = Envelope.model_validate(self._action.envelope)
+        await self._on.access.check_perform(self.caller, envelope.action, self._route.capability.permissions, self.task)
         request = read_input(self._route.capability, self._action.envelope["input"])
         acting = await self._on.actors.check_again(self.caller, envelope, self._action.governance)
         judgment = await self._on.governance.judge(

@@ -14,6 +14,7 @@ from dragoman.services.audit.rows import Columns, Rows
 from dragoman.services.audit.store import Line
 from dragoman.services.audit.trail import AuditTrail, Entry
 from dragoman.services.tasks import events
+from dragoman.services.tasks.access import TaskAccess
 from dragoman.services.tasks.actions.actors import Acting, Actors, acting_in
 from dragoman.services.tasks.actions.attempt import WAITS_FOR_APPROVAL
 from dragoman.services.tasks.actions.envelope import Envelope, fifo_key_of
@@ -45,6 +46,7 @@ class Submissions:
         registry: Registry,
         governance: Governance,
         resources: Resources,
+        access: TaskAccess,
         trail: AuditTrail,
         retries: RetryPolicy,
         new_id: Callable[[], UUID],
@@ -55,6 +57,7 @@ class Submissions:
         self._registry = registry
         self._governance = governance
         self._resources = resources
+        self._access = access
         self._trail = trail
         self._retries = retries
         self._new_id = new_id
@@ -89,6 +92,7 @@ class Submissions:
         route = await self._registry.find(caller, envelope.action)
         if route is None:
             raise CapabilityNotFound(envelope.action)
+        self._access.check_action(caller, envelope.action, route.capability.permissions)
         judgment = await self._governance.judge(
             caller, envelope, route.capability, acting=acting, task_id=None, phase=Phase.SUBMISSION
         )
