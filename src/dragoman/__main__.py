@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from dragoman.doors.cli.commands import run
-from dragoman.doors.cli.program import Programs, allow_pygments, refuse_pygments
+from dragoman.doors.cli.program import Programs, allow_unused, refuse_unused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Run the command line."""
-    refuse_pygments()
+    refuse_unused()
     run(PROGRAMS)
 
 
@@ -25,14 +25,14 @@ def _serve(settings: "Settings") -> None:
     from dragoman.app.serving import serve  # noqa: PLC0415
     from dragoman.doors.cli.banner import announce_server  # noqa: PLC0415
 
-    allow_pygments()
+    allow_unused()
     serve(settings, announce_server)
 
 
 def _serve_child(settings: "Settings") -> None:
     from dragoman.app.serving import serve_child  # noqa: PLC0415
 
-    allow_pygments()
+    allow_unused()
     serve_child(settings)
 
 
@@ -40,7 +40,7 @@ def _work(settings: "Settings") -> None:
     from dragoman.app.serving import work  # noqa: PLC0415
     from dragoman.doors.cli.banner import announce_worker  # noqa: PLC0415
 
-    allow_pygments()
+    allow_unused()
     work(settings, announce_worker)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.harness import Process
 
 # Each takes megabytes, and is needed by the first request that is about it.
-LATER = ("cedarpy", "a2a", "google.protobuf", "mcp", "mcp_types", "grpc")
+LATER = ("cedarpy", "a2a", "google.protobuf", "mcp", "mcp_types", "grpc", "sqlite3")
 
 
 def test_the_server_imports_what_only_some_requests_need_with_the_first_of_them() -> None:
@@ -24,6 +24,7 @@ def test_a_server_that_listens_for_grpc_has_not_loaded_it() -> None:
 
     assert "cygrpc" not in mapped
     assert "cedarpy" not in mapped
+    assert "greenlet" not in mapped
 
 
 def test_the_models_of_operations_are_built_when_they_are_used() -> None:

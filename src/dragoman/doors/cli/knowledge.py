@@ -7,7 +7,7 @@ from typing import Any, cast
 import rich_click as click
 
 from dragoman.doors.cli.endings import FAILED, WrongUsage
-from dragoman.doors.cli.program import allow_pygments, program
+from dragoman.doors.cli.program import allow_unused, program
 from dragoman.doors.cli.projection import project_noun
 from dragoman.doors.cli.sarif import sarif_of
 from dragoman.doors.cli.session import Asked, binding_of, call, common_options, connect
@@ -62,7 +62,7 @@ def _show(as_json: bool, as_tenant: str | None, **given: Any) -> None:  # noqa: 
     if as_json:
         view.json(item)
         return
-    allow_pygments()
+    allow_unused()
     from rich.markdown import Markdown  # noqa: PLC0415 - it takes a while to import
 
     content = item.pop("content")

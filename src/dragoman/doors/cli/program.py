@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from dragoman.infra.config import Settings
 
 _MODULES: dict[str, Any] = sys.modules
-_PYGMENTS = "pygments"
+_UNUSED = ("pygments", "greenlet")
 _NAMES = ("dragoman", "agent-a2a")
 
 
@@ -25,15 +25,17 @@ def typed_program() -> str:
     return f".venv/bin/{program()}" if sys.argv[0].startswith(".venv/bin/") else program()
 
 
-def refuse_pygments() -> None:
-    """Keep it from being loaded: libraries do so for output that few commands write, and it would stay in a server."""
-    _MODULES.setdefault(_PYGMENTS, None)
+def refuse_unused() -> None:
+    """Keep libraries from loading what they can do without, and few commands need: it would stay in a server."""
+    for name in _UNUSED:
+        _MODULES.setdefault(name, None)
 
 
-def allow_pygments() -> None:
-    """For commands that write such output, and for what is imported on behalf of others."""
-    if _MODULES.get(_PYGMENTS) is None:
-        _MODULES.pop(_PYGMENTS, None)
+def allow_unused() -> None:
+    """Let commands that need them load these libraries, and what is imported on behalf of others."""
+    for name in _UNUSED:
+        if _MODULES.get(name) is None:
+            _MODULES.pop(name, None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """A temporary file for what a long chain says of rows, so that checking it takes no more memory than a short one."""
 
 import json
-import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -52,6 +51,8 @@ class Shelf:
 
     def __init__(self) -> None:
         # An empty name is that of a temporary file, which goes with the connection.
+        import sqlite3  # noqa: PLC0415 - 2 MB, when a chain is compared
+
         self._db = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         self._db.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -32000;")
         self._db.executescript(_CREATE)
