@@ -2,6 +2,8 @@
 
 from dragoman.operations import Binding
 from dragoman_costs.accounts import operations as accounts
+from dragoman_costs.budgets import operations as budgets
+from dragoman_costs.dashboard import operations as dashboard
 from dragoman_costs.imports import operations as imports
 from dragoman_costs.query import operations as query
 from dragoman_costs.rates import operations as rates
@@ -11,4 +13,6 @@ BINDINGS: tuple[Binding, ...] = (
     *imports.BINDINGS,
     *query.BINDINGS,
     *rates.BINDINGS,
+    *dashboard.BINDINGS,
+    *budgets.BINDINGS,
 )

@@ -11,6 +11,8 @@ PLUGIN = Plugin(
         Command("costs", "What clouds cost, and why.", load="dragoman_costs.cli.group:load"),
         Command("cost-rate", "Rates by which costs are converted."),
         Command("cloud-account", "Cloud accounts whose costs are imported."),
+        Command("budget", "What may be spent, and how far it is."),
+        Command("budget-alert", "Thresholds of budgets that were reached."),
     ),
     columns={
         "cloud_account": (
@@ -21,6 +23,25 @@ PLUGIN = Plugin(
             Column("status"),
             Column("credential_status", "credential"),
             Column("last_sync_at", "last sync", optional=True),
+        ),
+        "budget": (
+            Column("id"),
+            Column("name", flexible=True),
+            Column("amount"),
+            Column("currency"),
+            Column("period"),
+            Column("evaluated_at", "evaluated", optional=True),
+        ),
+        "budget_alert": (
+            Column("id"),
+            Column("budget_name", "budget", flexible=True),
+            Column("kind"),
+            Column("threshold", "%"),
+            Column("reached"),
+            Column("budgeted", "of"),
+            Column("currency", ""),
+            Column("period_start", "period", optional=True),
+            Column("acknowledged_by", "seen by", flexible=True, optional=True),
         ),
         "cost_rate": (
             Column("id"),
@@ -33,7 +54,7 @@ PLUGIN = Plugin(
     },
     events={
         "cost.anomaly": "A series of costs has left the range that its past explains.",
-        "budget.exceeded": "A budget is used up, or its forecast says that it will be.",
+        "budget.exceeded": "Spend, or its forecast, has reached a threshold of a budget.",
         "import.finished": "An import of billing data has ended.",
     },
     query="costs.query",

@@ -10,6 +10,7 @@ import httpx
 import typst
 
 from dragoman.infra.auth.tokens import Grant
+from dragoman.infra.ids import new_id
 from tests.backstage import sql
 from tests.harness import Server
 
@@ -119,6 +120,19 @@ class People:
         )  # fmt: skip
         link = await self.do("POST", "/api/links", admin, {"signature_id": request, "email": OUTSIDER})
         return self.actor("link", f"{link['id']}@example.com", link["secret"])
+
+    async def alerted(self, tenant: str, budget: str) -> str:
+        """Raise an alert of a budget, as spending more than it would; its id."""
+        alert = new_id()
+        await asyncio.to_thread(
+            sql, self._server,
+            "INSERT INTO cost_budget_alerts (tenant_id, id, budget_id, budget_name, period_start, period_end, kind, "
+            "threshold, budgeted, reached, currency) "
+            "SELECT id, $2, $3, 'All', '2026-01-01', '2026-01-31', 'actual', 100, 5, 6, 'USD' FROM tenants "
+            "WHERE slug = $1",
+            tenant, alert, UUID(budget),
+        )  # fmt: skip
+        return str(alert)
 
     async def outsiders(self, subject: str, maker: str, document: str) -> str:
         """Prepare a request that asks somebody without an account to sign; its id."""

@@ -47,6 +47,8 @@ class Resources:
             "webhook_event": self._webhook_event,
             "subscription": self._subscription,
             "delivery": self._delivery,
+            "budget": self._budget,
+            "budget_alert": self._budget_alert,
             "tenant": self._tenant,
             "cloud_account": self._cloud_account,
             "cost_upload": self._cost_upload,
@@ -218,6 +220,12 @@ class Resources:
         code = "".join(choices(ascii_uppercase, k=3))
         rate = {"from_currency": code, "to_currency": "EUR", "period": f"{randrange(2000, 2100)}-01", "rate": "2"}
         return (await self._do(owner, "POST", "/api/cost-rates", {"rates": [rate]}))["rates"][0]["id"]
+
+    async def _budget(self, owner: Actor) -> str:
+        return (await self._do(owner, "POST", "/api/budgets", {"name": "All", "amount": "5", "currency": "USD"}))["id"]
+
+    async def _budget_alert(self, owner: Actor) -> str:
+        return await self._people.alerted(owner.tenant, await self._budget(owner))
 
     async def _tenant(self, owner: Actor) -> str:
         """The owner's own; a stranger's is a new one, because it may be suspended or deleted."""

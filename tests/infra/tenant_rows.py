@@ -15,7 +15,7 @@ WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p')"""
 VALUES = {
     "uuid": "gen_random_uuid()", "text": "gen_random_uuid()::text", "bytea": "uuid_send(gen_random_uuid())",
     "int4": "1", "int8": "(random() * 1e15)::bigint", "timestamptz": "now()", "jsonb": "'{}'", "bool": "true",
-    "_text": "'{}'", "tsvector": "''", "date": "current_date", "numeric": "random()::numeric",
+    "_text": "'{}'", "_int4": "'{}'", "tsvector": "''", "date": "current_date", "numeric": "random()::numeric",
     "halfvec": "array_fill(1::real, ARRAY[384])::halfvec",
 }  # fmt: skip
 
