@@ -9,8 +9,8 @@ PLUGIN = Plugin(
     migrations="dragoman_costs.migrations",
     commands=(
         Command("costs", "What clouds cost, and why.", load="dragoman_costs.cli.group:load"),
-        Command("cost-rate", "Rates by which costs are converted."),
         Command("cloud-account", "Cloud accounts whose costs are imported."),
+        Command("cost-rate", "Rates by which costs are converted."),
         Command("budget", "What may be spent, and how far it is."),
         Command("budget-alert", "Thresholds of budgets that were reached."),
     ),
