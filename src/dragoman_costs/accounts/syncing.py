@@ -32,7 +32,14 @@ class AccountSync:
 
     name = "costs-sync"
     capabilities: Sequence[Capability] = (
-        Capability(ACTION, "Sync the billing exports of an account", m.PerformSync, required=False, timeout_s=900),
+        Capability(
+            ACTION,
+            "Sync the billing exports of an account",
+            m.PerformSync,
+            required=False,
+            timeout_s=900,
+            permissions=("manage:accounts",),
+        ),
     )
 
     def __init__(

@@ -61,7 +61,13 @@ class ImportWorker:
         self._new_id = new_id
         self.capabilities: Sequence[Capability] = (
             Capability(
-                ACTION, "Import a billing export", PerformImport, required=False, timeout_s=timeout_s, at_once=4
+                ACTION,
+                "Import a billing export",
+                PerformImport,
+                required=False,
+                timeout_s=timeout_s,
+                at_once=4,
+                permissions=("manage:accounts",),
             ),
         )
 

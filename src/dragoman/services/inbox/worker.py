@@ -49,7 +49,12 @@ class InboxWorker:
     name = "webhooks"
     capabilities: Sequence[Capability] = (
         Capability(
-            ACTION, "Process the events of a webhook source", ProcessEvents, required=False, timeout_s=_TIMEOUT_S
+            ACTION,
+            "Process the events of a webhook source",
+            ProcessEvents,
+            required=False,
+            timeout_s=_TIMEOUT_S,
+            permissions=("manage:tasks",),
         ),
     )
 
