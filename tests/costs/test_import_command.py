@@ -46,7 +46,7 @@ def test_a_person_sees_periods_totals_and_the_rows_that_were_set_aside(
 
     assert (first.returncode, again.returncode) == (0, 0)
     assert "registered aws account 123456789012" in first.stderr
-    for said in ("✔ focus.csv", "2026-09", "19,004.75", "1 rows were set aside", "line 4  BilledCost", "(1,5)"):
+    for said in ("✔ focus.csv", "2026-09", "19,004.75", "1 row was set aside", "line 4  BilledCost", "(1,5)"):
         assert said in first.stdout, first.stdout
     assert "the bill of aws account" in again.stderr
     assert "nothing changed" in again.stdout

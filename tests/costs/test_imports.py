@@ -129,13 +129,21 @@ def test_currencies_are_kept_apart(http: httpx.Client, account: str) -> None:
 def test_times_without_an_offset_are_utc_and_others_are_converted(
     server: Server, http: httpx.Client, account: str
 ) -> None:
-    times = ["2026-09-02 00:30:00", "2026-09-02T00:30:00Z", "2026-09-02T00:30:00+02:00", "2026-09-02T00:30:00-05:00"]
+    times = [
+        "2026-09-02 00:30:00", "2026-09-02T00:30:00Z", "2026-09-02T00:30:00+02:00", "2026-09-02T00:30:00-05:00",
+        "2026-09-02 00:30+02", "2026-09-02 00:30 EST", "2026-09-02", "2026-09-02T00:30:00.5Z",
+    ]  # fmt: skip
 
     imported(http, account, written([row(n, ChargePeriodStart=time) for n, time in enumerate(times)]))
 
-    days = "SELECT day::text, charge_start::text FROM cost_rows r JOIN cost_slices s ON s.id = r.slice_id"
-    found = [tuple(one) for one in sql(server, f"{days} WHERE s.account_id = $1 ORDER BY line", UUID(account))]
-    assert [day for day, _ in found] == ["2026-09-02", "2026-09-02", "2026-09-01", "2026-09-02"]
+    statement = """
+        SELECT day::text, (charge_start AT TIME ZONE 'UTC')::text
+        FROM cost_rows r JOIN cost_slices s ON s.id = r.slice_id WHERE s.account_id = $1 ORDER BY line"""
+    found = [tuple(one) for one in sql(server, statement, UUID(account))]
+    assert [day[-2:] for day, _ in found] == ["02", "02", "01", "02", "01", "02", "02", "02"]
+    assert [start[11:16] for _, start in found] == [
+        "00:30", "00:30", "22:30", "05:30", "22:30", "05:30", "00:00", "00:30",
+    ]  # fmt: skip
 
 
 def test_null_is_null_and_columns_that_are_not_known_are_kept(server: Server, http: httpx.Client, account: str) -> None:
@@ -461,3 +469,27 @@ def test_the_audit_trail_has_the_hash_of_the_file(http: httpx.Client, account: s
 
     assert [one["sha256"] for one in task["evidence"]] == [report["file_sha256"]]
     assert (task["result"]["row_count"], task["result"]["totals"]) == (1, report["totals"])
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("x_Own", b"\xff\xfe"),
+        ("x_Own", b'"quo"ted'),
+        ("ChargeDescription", b"\xc3("),
+        ("ServiceName", b"\xff"),
+    ],
+)
+def test_a_line_that_is_no_text_is_set_aside_whichever_column_it_is_in(
+    http: httpx.Client, account: str, column: str, value: bytes
+) -> None:
+    rows = [row(n, ChargeDescription="sold", x_Last=f"{n}") for n in range(40)]
+    lines = written(rows).split(b"\n")
+    lines[20] = written([rows[19] | {column: "VALUE"}]).split(b"\n")[1].replace(b"VALUE", value)
+
+    report = imported(http, account, b"\n".join(lines))
+
+    assert (report["state"], report["bad_count"]) == ("done", 1), report
+    assert report["row_count"] == 39
+    bad = data(http.get(f"/api/cost-imports/{report['id']}/bad-rows"))
+    assert [one["line"] for one in bad] == [20]

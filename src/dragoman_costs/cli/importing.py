@@ -165,7 +165,9 @@ def _show(view: View, asked: Asked, report: Json, task: Json) -> None:
 
 
 def _show_bad(view: View, asked: Asked, report: Json) -> None:
-    view.say((f"\n{report['bad_count']:,} rows were set aside", "yellow"))
+    view.say(
+        (f"\n{report['bad_count']:,} {'row was' if report['bad_count'] == 1 else 'rows were'} set aside", "yellow")
+    )
     bad = call("costs.bad_rows", {"import_id": report["id"], "limit": _BAD_SHOWN}, asked)["data"]
     for one in bad:
         column = f"{one['column']}: " if one["column"] else ""

@@ -4,6 +4,7 @@ What cannot be read is answered with `refused`. A process that is out of memory 
 one. DuckDB sees the one file and its work directory, and no network.
 """
 
+import codecs
 import csv
 import hashlib
 import threading
@@ -34,6 +35,7 @@ _GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
 _MOST_RATIO, _RATIO_FROM_BYTES = 200, 67_108_864
 _LONGEST_HEADER: Final = 131_072
 _WATCH_S: Final = 0.25
+_DATABASE: Final = "work.duckdb"
 
 
 class Refused(Exception):
@@ -50,22 +52,29 @@ def survey(asked: Json) -> Json:
     path, work = Path(asked["file"]), Path(asked["work"])
     digest = _Digest(path)
     readable = _unpack(path, work, asked["most_bytes"])
-    with _database(asked, readable) as db:
-        kind, scan, columns = _open(db, readable, asked["most_bytes"])
+    text = digest if readable == path else _Digest(readable)
+    found = _survey(asked, readable, damaged=False)
+    if found["reading"]["kind"] == "csv" and text.is_damaged():
+        (work / _DATABASE).unlink()
+        found = _survey(asked, readable, damaged=True)
+    return found | {"sha256": digest.result()}
+
+
+def _survey(asked: Json, file: Path, *, damaged: bool) -> Json:
+    with _database(asked, file) as db:
+        kind, scan, columns = _open(db, file, asked["most_bytes"], damaged=damaged)
         export = Export(db, scan, columns)
         export.survey(rejects=kind == "csv")
         count, bad = export.list_bad(asked["most_bad"])
-        exact = export.roll_up()
-        answer = {
-            "reading": {"file": str(readable), "kind": kind, "columns": columns},
+        return {
+            "reading": {"file": str(file), "kind": kind, "columns": columns, "damaged": damaged},
             "rows": export.count(),
             "bad_count": count,
             "bad": bad,
             "periods": [[period.isoformat(), rows] for period, rows in export.list_periods()],
-            "exact": exact,
+            "exact": export.roll_up(),
             "extra": export.list_constants(),
         }
-    return answer | {"sha256": digest.result()}
 
 
 def inspect(asked: Json) -> Json:
@@ -73,7 +82,7 @@ def inspect(asked: Json) -> Json:
     path, work = Path(asked["file"]), Path(asked["work"])
     readable = _unpack(path, work, asked["most_bytes"])
     with _database(asked, readable) as db:
-        _, scan, columns = _open(db, readable, asked["most_bytes"])
+        _, scan, columns = _open(db, readable, asked["most_bytes"], damaged=False)
         found = Export(db, scan, columns).list_accounts(most=20)
     return {"accounts": [{"provider": one, "billing_account": account, "rows": n} for one, account, n in found]}
 
@@ -85,8 +94,11 @@ def write(asked: Json) -> Json:
     rows, sums = Path(asked["into"]) / "rows", Path(asked["into"]) / "sums"
     sums.mkdir(parents=True)
     with _database(asked, Path(reading["file"])) as db:
-        scan = scan_csv(reading["file"], len(reading["columns"])) if reading["kind"] == "csv" else None
-        export = Export(db, scan or scan_parquet(db, reading["file"]), reading["columns"])
+        if reading["kind"] == "csv":
+            scan = scan_csv(reading["file"], len(reading["columns"]), damaged=reading["damaged"])
+        else:
+            scan = scan_parquet(db, reading["file"])
+        export = Export(db, scan, reading["columns"])
         export.write_rows(periods, rows)
         if asked["exact"]:
             export.write_roll_ups(periods, sums)
@@ -97,22 +109,40 @@ def write(asked: Json) -> Json:
 
 
 class _Digest:
-    """The SHA-256 of a file, found in a thread beside the other work."""
+    """The SHA-256 of a file and whether it is text, found in a thread beside the other work."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._digest = hashlib.sha256()
+        self._damaged = False
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def result(self) -> str:
+        """Return the SHA-256 in hexadecimal."""
         self._thread.join()
         return self._digest.hexdigest()
 
+    def is_damaged(self) -> bool:
+        """Return whether bytes of the file are no text."""
+        self._thread.join()
+        return self._damaged
+
     def _run(self) -> None:
+        decoder = codecs.getincrementaldecoder("utf-8")()
         with self._path.open("rb") as file:
             while chunk := file.read(_CHUNK):
                 self._digest.update(chunk)
+                if not self._damaged:
+                    self._damaged = not _decodes(decoder, chunk)
+
+
+def _decodes(decoder: codecs.IncrementalDecoder, chunk: bytes) -> bool:
+    try:
+        decoder.decode(chunk)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _unpack(path: Path, work: Path, most_bytes: int) -> Path:
@@ -160,7 +190,7 @@ def _database(asked: Json, file: Path) -> Generator[duckdb.DuckDBPyConnection]:
     """A DuckDB that reads this file, keeps its own in the work directory, and touches nothing else."""
     work = Path(asked["work"])
     db = duckdb.connect(
-        str(work / "work.duckdb"),
+        str(work / _DATABASE),
         config={
             "threads": asked["threads"],
             "memory_limit": f"{asked['memory_bytes']}B",
@@ -206,7 +236,7 @@ def _size(directory: Path) -> int:
     return total
 
 
-def _open(db: duckdb.DuckDBPyConnection, file: Path, most_bytes: int) -> tuple[str, str, list[str]]:
+def _open(db: duckdb.DuckDBPyConnection, file: Path, most_bytes: int, *, damaged: bool) -> tuple[str, str, list[str]]:
     """Return the kind of a file, the table expression of its rows, and its columns."""
     with file.open("rb") as content:
         start = content.read(_LONGEST_HEADER)
@@ -216,7 +246,7 @@ def _open(db: duckdb.DuckDBPyConnection, file: Path, most_bytes: int) -> tuple[s
         columns = read_columns(list_parquet_columns(db, str(file)))
         return "parquet", scan_parquet(db, str(file)), columns
     columns = _read_header(start)
-    return "csv", scan_csv(str(file), len(columns)), columns
+    return "csv", scan_csv(str(file), len(columns), damaged=damaged), columns
 
 
 def _read_header(start: bytes) -> list[str]:

@@ -103,7 +103,7 @@ class Fields:
         """Return whether a number of the row has more decimals than a sum of it would."""
         numbers = (*map(self.amount, AMOUNTS.values()), self.quantity)
         return " OR ".join(
-            f"(contains({one}, '.') AND length({one}) - strpos({one}, '.') > {_FINEST}) OR contains(lower({one}), 'e')"
+            f"strlen({one}) - strpos({one}, '.') > {_FINEST} OR contains({one}, 'e') OR contains({one}, 'E')"
             for one in numbers
         )
 
@@ -148,8 +148,8 @@ class Fields:
         resource = self.text("ResourceId")
         yield Problem(
             "ResourceId",
-            f"it is longer than {_LONGEST_ID:,} characters",
-            f"length({resource}) > {_LONGEST_ID}",
+            f"it is longer than {_LONGEST_ID:,} bytes",
+            f"strlen({resource}) > {_LONGEST_ID}",
             resource,
         )
 
@@ -160,8 +160,12 @@ def _decimal(value: str) -> str:
 
 
 def _time(value: str) -> str:
-    # A time without an offset is UTC, which the session says.
-    return f"TRY_CAST({value} AS TIMESTAMPTZ)"
+    """Return a time of UTC; one without an offset is that already, and takes a tenth of the time to read."""
+    usual = f"strlen({value}) = 19 OR (strlen({value}) = 20 AND suffix({value}, 'Z'))"
+    return (
+        f"CASE WHEN substr({value}, 17, 1) = ':' AND ({usual}) THEN TRY_CAST({value} AS TIMESTAMP) "
+        f"ELSE TRY_CAST({value} AS TIMESTAMPTZ) AT TIME ZONE 'UTC' END"
+    )
 
 
 def _snake(name: str) -> str:

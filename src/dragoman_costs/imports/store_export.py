@@ -5,6 +5,7 @@ value with up to 20 decimals; where a file has finer ones, PostgreSQL sums the r
 """
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +20,7 @@ Record = dict[str, Any]
 _CSV: Final = f"FORMAT CSV, HEADER false, DELIMITER '{DELIMITER}', QUOTE '{QUOTE}', ESCAPE '{QUOTE}', NULLSTR '{NULL}'"
 _FILE_BYTES: Final = 64_000_000
 _LONGEST_TAG: Final = 256
+_FIRST_ROWS: Final = 2_000
 # These are long or in no sum.
 _NOT_SUMMED: Final = frozenset({"charge_description", "commitment_id", "commitment_status"})
 _SUMS: Final = "sum(billed), sum(effective), sum(list), sum(contracted)"
@@ -65,6 +67,18 @@ class Export:
         Raises:
             duckdb.Error: the file cannot be read.
         """
+        with ThreadPoolExecutor(1) as beside:
+            constants = beside.submit(self._find_constants, self._db.cursor())
+            self._look_at_rows()
+            self._keep_constants(constants.result())
+        self._db.execute("CREATE TABLE broken (line INTEGER, reason VARCHAR, value VARCHAR)")
+        self._db.execute("CREATE TABLE shifts (since INTEGER, places INTEGER)")
+        if rejects:
+            self._keep_rejects()
+        self._find_odd_tags()
+        self._db.execute("CREATE TEMP VIEW readable AS SELECT * FROM surveyed WHERE code = 0")
+
+    def _look_at_rows(self) -> None:
         fields = self._fields
         texts = ", ".join(f"{fields.text(name)} AS {own}" for own, name in TEXTS.items() if own not in _NOT_SUMMED)
         self._db.execute(f"""
@@ -74,13 +88,6 @@ class Export:
                 {fields.get("BillingCurrency")} AS currency, coalesce({fields.get("Tags")}, '{{}}') AS tags,
                 {", ".join(AMOUNTS)}, quantity
             FROM (SELECT *, {fields.parsed} FROM {self._scan})""")
-        self._db.execute("CREATE TABLE broken (line INTEGER, reason VARCHAR, value VARCHAR)")
-        self._db.execute("CREATE TABLE shifts (since INTEGER, places INTEGER)")
-        if rejects:
-            self._keep_rejects()
-        self._find_odd_tags()
-        self._find_constants()
-        self._db.execute("CREATE TEMP VIEW readable AS SELECT * FROM surveyed WHERE code = 0")
 
     def list_periods(self) -> list[tuple[date, int]]:
         """Return the billing periods with the number of their rows, oldest first."""
@@ -192,20 +199,30 @@ class Export:
         )
         self._db.execute("UPDATE surveyed SET tags = '{}' WHERE tags IN (SELECT tags FROM odd_tags)")
 
-    def _find_constants(self) -> None:
-        """Find the columns that need not be kept with every row."""
+    def _find_constants(self, db: DuckDBPyConnection) -> list[tuple[str, str | None, bool]]:
+        """Find the columns that need not be kept with every row: the same in the first rows, and in all others."""
         names = [name for name in self._fields.columns if name not in KEPT]
-        each = [self._fields.get(name) for name in names]
-        asked = ", ".join(
-            f"CASE WHEN min({one}) = max({one}) AND count({one}) = count(*) THEN min({one}) END, count({one}) = 0"
-            for one in each
-        )
-        found = self._db.execute(f"SELECT {asked} FROM {self._scan}").fetchone() or ()
+        if not names:
+            return []
+        columns = [self._fields.get(name) for name in names]
+        ends = ", ".join(f"min({one}), max({one}), count({one})" for one in columns)
+        first: tuple[Any, ...] = db.execute(
+            f"SELECT count(*), {ends} FROM (SELECT * FROM {self._scan} LIMIT {_FIRST_ROWS})"
+        ).fetchone() or (0,)  # fmt: skip
+        found = zip(names, columns, first[1::3], first[2::3], first[3::3], strict=True)
+        alike: list[tuple[str, str, str | None]] = [
+            (name, column, low) for name, column, low, high, count in found if low == high and count in (0, first[0])
+        ]
+        if not alike:
+            return []
+        others = ", ".join(f"count_if({column} IS DISTINCT FROM ?::VARCHAR)" for _, column, _ in alike)
+        row = db.execute(f"SELECT {others} FROM {self._scan}", [value for _, _, value in alike]).fetchone() or ()
+        return [(name, value, value is None) for (name, _, value), other in zip(alike, row, strict=True) if not other]
+
+    def _keep_constants(self, constants: list[tuple[str, str | None, bool]]) -> None:
         self._db.execute("CREATE TABLE constants (name VARCHAR, value VARCHAR, absent BOOLEAN)")
-        self._db.executemany(
-            "INSERT INTO constants VALUES (?, ?, ?)",
-            [(name, found[2 * place], found[2 * place + 1]) for place, name in enumerate(names)],
-        )
+        if constants:
+            self._db.executemany("INSERT INTO constants VALUES (?, ?, ?)", constants)
 
     def _number(self, query: str) -> int:
         row = self._db.execute(query).fetchone()

@@ -9,7 +9,7 @@ from dragoman.infra.db import Database, Scope
 from dragoman_costs.slices.layout import DELIMITER, NULL, QUOTE
 
 MAKE_ROWS: LiteralString = """
-CREATE TEMPORARY TABLE cost_loading (period date, line int, charge_start timestamptz, charge_end timestamptz,
+CREATE TEMPORARY TABLE cost_loading (period date, line int, charge_start timestamp, charge_end timestamp,
     billed numeric, effective numeric, list numeric, contracted numeric, currency text, provider text, service text,
     service_category text, region text, sub_account text, sub_account_name text, resource_id text, resource_name text,
     resource_type text, charge_category text, charge_description text, pricing_category text, commitment_id text,
@@ -21,10 +21,10 @@ INSERT INTO cost_rows (tenant_id, slice_id, line, day, charge_start, charge_end,
     currency, provider, service, service_category, region, sub_account, sub_account_name, resource_id, resource_name,
     resource_type, charge_category, charge_description, pricing_category, quantity, unit, commitment_id,
     commitment_status, tags, extra)
-SELECT $1, s.id, line, (charge_start AT TIME ZONE 'UTC')::date, charge_start, charge_end, billed, effective, list,
-    contracted, currency, provider, service, service_category, region, sub_account, sub_account_name, resource_id,
-    resource_name, resource_type, charge_category, charge_description, pricing_category, quantity, unit, commitment_id,
-    commitment_status, tags, extra
+SELECT $1, s.id, line, charge_start::date, charge_start AT TIME ZONE 'UTC', charge_end AT TIME ZONE 'UTC', billed,
+    effective, list, contracted, currency, provider, service, service_category, region, sub_account, sub_account_name,
+    resource_id, resource_name, resource_type, charge_category, charge_description, pricing_category, quantity, unit,
+    commitment_id, commitment_status, tags, extra
 FROM cost_loading JOIN {_SLICES} USING (period)"""
 # DuckDB writes 20 decimals, whatever the amount.
 _AMOUNTS: LiteralString = "trim_scale(billed), trim_scale(effective), trim_scale(list), trim_scale(contracted)"
