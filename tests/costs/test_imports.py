@@ -1,7 +1,9 @@
 """Imports of billing exports, from a file to the last decimal of its sums."""
 
+import threading
 from collections.abc import Iterator
 from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -493,3 +495,47 @@ def test_a_line_that_is_no_text_is_set_aside_whichever_column_it_is_in(
     assert report["row_count"] == 39
     bad = data(http.get(f"/api/cost-imports/{report['id']}/bad-rows"))
     assert [one["line"] for one in bad] == [20]
+
+
+class _Bills(BaseHTTPRequestHandler):
+    """A host of billing exports."""
+
+    content = b""
+
+    def do_GET(self) -> None:
+        found = self.path.startswith("/2026/focus.csv")
+        self.send_response(200 if found else 404)
+        self.send_header("content-length", str(len(self.content) if found else 0))
+        self.end_headers()
+        if found:
+            self.wfile.write(self.content)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name there
+        del format, args
+
+
+def test_a_file_is_read_from_an_address_whose_query_is_not_shown(http: httpx.Client, account: str) -> None:
+    _Bills.content = written([row(n) for n in range(3)])
+    at = f"/api/cloud-accounts/{account}/import"
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Bills) as bills:
+        threading.Thread(target=bills.serve_forever, daemon=True).start()
+        place = f"http://127.0.0.1:{bills.server_port}/2026/focus.csv"
+
+        report = ended(http, data(http.post(at, json={"url": f"{place}?signature=secret"}), 202))
+        missing = ended(http, data(http.post(at, json={"url": place.replace("focus", "none")}), 202))
+        bills.shutdown()
+
+    assert (report["state"], report["file_name"], report["source"]) == ("done", "focus.csv", {"url": place})
+    assert sums_of(report) == totals(_Bills.content)
+    assert refused(missing) == ("failed", "NO_SUCH_FILE")
+
+
+def test_subscribers_are_told_that_an_import_has_ended(server: Server, http: httpx.Client, account: str) -> None:
+    new = {"url": "https://hooks.example.com/costs", "events": ["import.finished"]}
+    subscription = data(http.post("/api/subscriptions", json=new), 201)
+
+    report = imported(http, account, written([row()]))
+
+    place = f"/api/subscriptions/{subscription['id']}/deliveries"
+    told = wait_for(lambda: data(http.get(place)), "the delivery")
+    assert [(one["type"], one["subject"]) for one in told] == [("import.finished", report["id"])]
