@@ -20,6 +20,11 @@ class Exports:
         self._listing = listing
         self._reading = reading
 
+    async def aclose(self) -> None:
+        """Close what is open."""
+        await self._listing.aclose()
+        await self._reading.aclose()
+
     async def read_secret(self, owner: Owner, account_id: UUID, kept: KeptCredential) -> str | None:
         """Return the text of a credential, or None where there is none.
 

@@ -40,7 +40,13 @@ class ScheduledSyncs:
             await self._schedule.remove(tenant, account_id)
 
     async def _sync(self, account: DueAccount) -> None:
-        caller = _caller(account)
+        slug = await self._schedule.find_slug(account.tenant)
+        if slug is not None and not await self._submit(_caller(account, slug), account):
+            return
+        await self._schedule.advance(account, self._every)
+
+    async def _submit(self, caller: Caller, account: DueAccount) -> bool:
+        """Hand a sync over; whether it needs no other attempt soon."""
         envelope = envelope_of(caller, account.id, key=account.due_at.isoformat())
         try:
             await self._run("task.submit", caller, {"envelope": envelope})
@@ -48,12 +54,12 @@ class ScheduledSyncs:
             if error.retryable:
                 # It stays due.
                 _LOG.warning("costs.sync_put_off", account=str(account.id), code=error.code)
-                return
+                return False
             _LOG.error("costs.sync_refused", account=str(account.id), code=error.code, reason=error.message)
-        await self._schedule.advance(account, self._every)
+        return True
 
 
-def _caller(account: DueAccount) -> Caller:
+def _caller(account: DueAccount, slug: str) -> Caller:
     """Return the server in a tenant, as one who carries out what the tenant has set up."""
     caller = ourselves(account.tenant, "cost-sync", roles=frozenset({Role.OPERATOR}))
-    return replace(caller, tenant_slug=account.slug)
+    return replace(caller, tenant_slug=slug)

@@ -15,10 +15,10 @@ INSERT INTO cost_exports (tenant_id, account_id, name, version, import_id) VALUE
 ON CONFLICT (tenant_id, account_id, name) DO UPDATE
 SET version = excluded.version, import_id = excluded.import_id, seen_at = now()"""
 DUE: LiteralString = """
-SELECT a.tenant_id, t.slug, a.id, a.next_sync_at FROM cost_accounts a JOIN tenants t ON t.id = a.tenant_id
-WHERE a.deleted_at IS NULL AND a.status <> 'disconnected' AND a.config ? 'export_url' AND a.next_sync_at <= now()
-    AND t.status = 'active'
-ORDER BY a.next_sync_at LIMIT $1"""
+SELECT tenant_id, id, next_sync_at FROM cost_accounts
+WHERE deleted_at IS NULL AND status <> 'disconnected' AND config ? 'export_url' AND next_sync_at <= now()
+ORDER BY next_sync_at LIMIT $1"""
+ACTIVE: LiteralString = "SELECT slug FROM tenants WHERE id = $1 AND status = 'active'"
 ADVANCE: LiteralString = """
 UPDATE cost_accounts SET next_sync_at = now() + $4::interval
 WHERE tenant_id = $1 AND id = $2 AND next_sync_at = $3"""
@@ -35,7 +35,6 @@ class DueAccount:
     """An account whose sync is due."""
 
     tenant: UUID
-    slug: str
     id: UUID
     due_at: datetime
 
@@ -66,6 +65,11 @@ class AccountSchedule:
     async def list_due(self, limit: int) -> list[DueAccount]:
         """Return accounts whose sync is due, the most overdue first."""
         return [DueAccount(*row) for row in await self._core_db.fetch(_ANY_TENANT, DUE, limit)]
+
+    async def find_slug(self, tenant: UUID) -> str | None:
+        """Return the slug of a tenant; None for one that is suspended or gone."""
+        row = await self._db.find(Scope(tenant), ACTIVE, tenant)
+        return row["slug"] if row else None
 
     async def advance(self, account: DueAccount, every: timedelta) -> None:
         """Set the next sync, unless another process has done so."""

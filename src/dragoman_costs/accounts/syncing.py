@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 from uuid import UUID
 
 from dragoman.context import Caller, PrincipalType, report_progress
-from dragoman.errors import DragomanError, NotFound, UpstreamUnavailable
+from dragoman.errors import DragomanError, NotFound
 from dragoman.infra.db import scope_of
 from dragoman.plugin import GateRun
 from dragoman.services.workers.protocol import Assignment, Capability, Performed
@@ -15,6 +15,7 @@ from dragoman_costs.accounts.checking import verdict_of
 from dragoman_costs.accounts.credentials import owner_of
 from dragoman_costs.accounts.errors import ExportsUnreadable
 from dragoman_costs.accounts.exports import Exports
+from dragoman_costs.accounts.reading import refusal_of
 from dragoman_costs.accounts.service import kept_credential
 from dragoman_costs.accounts.sources import ExportFile, ExportProblem, ExportSource
 from dragoman_costs.accounts.store import AccountStore
@@ -81,9 +82,7 @@ class AccountSync:
             report = await self._walk(caller, account, source, str(assignment.task_id), everything=request.everything)
         except ExportProblem as problem:
             await self._store.note(scope_of(caller), account.id, account.version, verdict_of(account, problem))
-            if problem.passing:
-                raise UpstreamUnavailable("the host of the exports") from None
-            raise ExportsUnreadable(problem.message, account_id=str(account.id)) from None
+            raise refusal_of(problem, account.id) from None
         await self._store.note(scope_of(caller), account.id, account.version, verdict_of(account, None), synced=True)
         return Performed(report)
 

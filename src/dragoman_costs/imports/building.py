@@ -8,6 +8,8 @@ from dragoman.infra.ids import new_id
 from dragoman.infra.jobs import Job
 from dragoman.infra.outbound import Upstream
 from dragoman.plugin import Platform, Vertical
+from dragoman_costs.accounts.building import make_exports
+from dragoman_costs.accounts.reading import AccountExports
 from dragoman_costs.accounts.store import AccountStore
 from dragoman_costs.imports import operations as o
 from dragoman_costs.imports.billing_accounts import BillingAccounts
@@ -36,9 +38,11 @@ def build_imports(platform: Platform) -> Vertical:
         most_bytes=most_bytes, memory_bytes=settings.import_memory_bytes, timeout_s=settings.import_timeout_s
     )
     uploads = UploadService(UploadStore(platform.db), files, most_bytes=most_bytes, new_id=new_id)
+    exports = make_exports(platform)
     sources = Sources(
         uploads, files, platform.outgoing.of_tenants(Upstream.BILLING_EXPORT, most_bytes=most_bytes),
-        directories=list(map(Path, settings.import_dirs)), most_bytes=most_bytes,
+        AccountExports(AccountStore(platform.db), exports), directories=list(map(Path, settings.import_dirs)),
+        most_bytes=most_bytes,
     )  # fmt: skip
     store = ImportStore(platform.db)
     endings = ImportEndings(platform.db, store, platform.publish)
@@ -65,5 +69,6 @@ def build_imports(platform: Platform) -> Vertical:
             yield (cleanup.job,)
         finally:
             await reader.stop()
+            await exports.aclose()
 
     return Vertical(workers=(worker,), running=running)

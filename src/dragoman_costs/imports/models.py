@@ -117,7 +117,7 @@ class AccountFound(Output):
 
 
 class ImportFile(Input):
-    """Import a billing export. Name the file by exactly one of `upload_id`, `path` and `url`."""
+    """Import a billing export. Name the file by exactly one of `upload_id`, `path`, `url` and `export`."""
 
     account_id: UUID = Field(description="The cloud account that the bill is of.")
     upload_id: UUID | None = Field(None, description="A finished upload.")
@@ -128,6 +128,10 @@ class ImportFile(Input):
     url: str | None = Field(
         None, min_length=1, max_length=2_048, description="An https address, such as one that an object store signed."
     )
+    export: str | None = Field(
+        None, min_length=1, max_length=1_024,
+        description="A file at `config.export_url` of the account, by its name there; it is read with its credential.",
+    )  # fmt: skip
     part: bool = Field(
         default=False,
         description="The file is one of several for its billing periods: it replaces an earlier file of its name, and "
@@ -136,8 +140,8 @@ class ImportFile(Input):
 
     @model_validator(mode="after")
     def _check_source(self) -> Self:
-        if sum(one is not None for one in (self.upload_id, self.path, self.url)) != 1:
-            raise ValueError("name the file by exactly one of upload_id, path and url")
+        if sum(one is not None for one in (self.upload_id, self.path, self.url, self.export)) != 1:
+            raise ValueError("name the file by exactly one of upload_id, path, url and export")
         return self
 
 

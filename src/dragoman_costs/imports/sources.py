@@ -1,9 +1,10 @@
-"""Where a billing export comes from: an upload, a directory of the server, or an address."""
+"""Where a billing export comes from: an upload, a directory of the server, an address, or the account's own exports."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import httpx
 
@@ -11,6 +12,7 @@ from dragoman.context import Caller
 from dragoman.errors import UpstreamUnavailable
 from dragoman.infra.db import scope_of
 from dragoman.infra.outbound import OutboundRefused, TenantClients
+from dragoman_costs.accounts.reading import AccountExports
 from dragoman_costs.imports import models as m
 from dragoman_costs.imports.errors import ImportRefused
 from dragoman_costs.imports.files import ImportFiles
@@ -27,6 +29,7 @@ class Sources:
         uploads: UploadService,
         files: ImportFiles,
         clients: TenantClients,
+        exports: AccountExports,
         *,
         directories: list[Path],
         most_bytes: int,
@@ -34,6 +37,7 @@ class Sources:
         self._uploads = uploads
         self._files = files
         self._clients = clients
+        self._exports = exports
         self._directories = directories
         self._most_bytes = most_bytes
 
@@ -49,6 +53,8 @@ class Sources:
         if request.path is not None:
             await self._resolve(caller, request.path)
             return {"path": request.path}, PurePosixPath(request.path).name
+        if request.export is not None:
+            return {"export": request.export, "account_id": str(request.account_id)}, request.export
         url = request.url or ""
         await self._clients.check(caller.tenant, url)
         # What is signed stands in the query, and is nothing for a report.
@@ -65,6 +71,9 @@ class Sources:
         into = work / "source"
         if (upload_id := source.get("upload_id")) is not None:
             await self._uploads.fetch(scope_of(caller), upload_id, into)
+        elif (name := source.get("export")) is not None:
+            async with self._exports.open(caller, UUID(source["account_id"]), name) as pieces:
+                await self._files.write(caller.tenant, into, self._bounded(pieces))
         else:
             await self._download(caller, source["url"], into)
         return into
@@ -95,15 +104,15 @@ class Sources:
                     raise UpstreamUnavailable(host)
                 if response.status_code != _OK:
                     raise ImportRefused("NO_SUCH_FILE", f"{host} answered with status {response.status_code}")
-                await self._files.write(caller.tenant, into, self._bounded(response))
+                await self._files.write(caller.tenant, into, self._bounded(response.aiter_raw(1_048_576)))
         except OutboundRefused:
             raise
         except httpx.HTTPError as error:
             raise UpstreamUnavailable(host) from error
 
-    async def _bounded(self, response: httpx.Response) -> AsyncGenerator[bytes]:
+    async def _bounded(self, pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
         size = 0
-        async for chunk in response.aiter_raw(1_048_576):
+        async for chunk in pieces:
             size += len(chunk)
             if size > self._most_bytes:
                 raise ImportRefused(
