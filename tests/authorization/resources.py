@@ -185,9 +185,10 @@ class Resources:
         return (await self._do(owner, "POST", "/api/cost-uploads", given))["id"]
 
     async def _cost_import(self, owner: Actor) -> str:
-        """An import from an address that leads nowhere."""
+        """An import from an address that leads nowhere: a host of its own, whose breaker no other import opens."""
         place = f"/api/cloud-accounts/{await self.keep('cloud_account', owner)}/import"
-        return (await self._do(owner, "POST", place, {"url": "https://billing.example.com/focus.csv"}))["import_id"]
+        url = f"https://{uuid4().hex}.example.com/focus.csv"
+        return (await self._do(owner, "POST", place, {"url": url}))["import_id"]
 
     async def _webhook_source(self, owner: Actor) -> str:
         given = {"name": uuid4().hex, "provider": "k8s"}
