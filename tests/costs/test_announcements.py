@@ -73,3 +73,48 @@ def test_an_export_of_an_unknown_account_is_a_dead_letter(
     [event] = source.ended(1)
 
     assert (event["state"], event["error"]["code"], tasks(source, "costs.sync")) == ("dead", "NOT_FOUND", [])
+
+
+def overspent(**changed: Any) -> Any:
+    """Return what a sender says of a budget that is exceeded."""
+    said = {"budget": "Production", "amount": "845.17", "limit": "1000.00", "currency": "USD"}
+    return {"type": "budget.alert", "data": said | {"threshold_percent": "80.00", "forecast": False} | changed}
+
+
+@pytest.mark.req("GW-104")
+def test_an_announced_budget_becomes_one_alert_for_each_threshold(server: Server) -> None:
+    source = Source.register(server)
+
+    for number, changed in enumerate(({}, {"amount": "850"}, {"threshold_percent": "100.00"}, {"forecast": True})):
+        source.send(overspent(**changed), f"e-{number}")
+    ended = source.ended(4)
+
+    assert [one["state"] for one in ended] == ["processed"] * 4
+    [budget] = source.admin("GET", "/api/budgets")
+    assert (budget["name"], budget["amount"], budget["thresholds"]) == ("Production", "1000", [])
+    alerts = source.admin("GET", f"/api/budget-alerts?budget_id={budget['id']}")
+    assert sorted((one["kind"], one["threshold"], one["reached"]) for one in alerts) == [
+        ("actual", 80, "845.17"), ("actual", 100, "845.17"), ("forecast", 80, "845.17")
+    ]  # fmt: skip
+
+
+def test_an_announced_budget_is_an_alert_of_the_budget_of_its_name(server: Server) -> None:
+    source = Source.register(server)
+    given = {"name": "Production", "amount": "500", "currency": "USD"}
+    own = source.admin("POST", "/api/budgets", given, 201)
+
+    source.send(overspent())
+    source.ended(1)
+
+    assert [one["budget_id"] for one in source.admin("GET", "/api/budget-alerts")] == [own["id"]]
+
+
+@pytest.mark.parametrize("changed", [{"amount": None}, {"limit": "0"}, {"currency": ""}, {"budget": " "}])
+def test_an_alert_that_says_too_little_is_a_dead_letter(server: Server, changed: dict[str, Any]) -> None:
+    source = Source.register(server)
+
+    source.send(overspent(**changed))
+    [event] = source.ended(1)
+
+    assert (event["state"], event["error"]["code"]) == ("dead", "INVALID_PARAMS")
+    assert source.admin("GET", "/api/budgets") == []

@@ -8,7 +8,9 @@ from typing import Final
 from dragoman.infra.ids import new_id
 from dragoman.infra.jobs import Job
 from dragoman.plugin import Platform, Vertical
+from dragoman.services.inbox.topics import BUDGET_ALERT
 from dragoman_costs.budgets import operations
+from dragoman_costs.budgets.announcements import BudgetAnnouncements
 from dragoman_costs.budgets.service import BudgetService
 from dragoman_costs.budgets.store import BudgetStore
 from dragoman_costs.dashboard import operations as dashboard
@@ -42,7 +44,8 @@ def build_budgets(platform: Platform) -> Vertical:
     async def running() -> AsyncGenerator[Sequence[Job]]:
         yield [Job(name="cost_budgets", work=budgets.evaluate_due, every_s=_EVERY_S)]
 
-    return Vertical(running=running)
+    announced = BudgetAnnouncements(budgets, platform.run)
+    return Vertical(running=running, events={BUDGET_ALERT: announced.alert})
 
 
 def _build_dashboard(platform: Platform, budgets: BudgetService) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
+from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
@@ -118,6 +119,20 @@ class BudgetService:
             raise NotFound("alert", ref.alert_id)
         return m.Alert.model_validate(row)
 
+    async def raise_announced(
+        self, caller: Caller, budget_id: UUID, kind: m.AlertKind, threshold: int, amount: Decimal
+    ) -> None:
+        """Raise an alert that a provider announced for its own budget, once for each period, kind and threshold.
+
+        Raises:
+            NotFound: the tenant has no such budget.
+        """
+        scope = scope_of(caller)
+        async with self._db.unit(scope):
+            budget = await self._get(caller, budget_id)
+            span = span_of(budget["period"], self._today())
+            await self._alert(scope, budget, span, kind, threshold, amount)
+
     async def evaluate_due(self) -> None:
         """Evaluate the budgets of every tenant whose spend has changed, or whose hour is over."""
         while (claimed := await self._store.claim()) is not None:
@@ -142,12 +157,16 @@ class BudgetService:
     async def _raise(self, scope: Scope, budget: Record, state: m.State) -> None:
         span = state.period_start, state.period_end
         for kind, threshold, amount in reached(budget, state):
-            row = await self._store.raise_alert(scope, self._new_id(), budget, span, kind.value, threshold, amount)
-            if row is not None and scope.tenant is not None:
-                alert = m.Alert.model_validate(row).model_dump(
-                    mode="json", exclude={"acknowledged_at", "acknowledged_by"}
-                )
-                await self._publish(scope.tenant, _EVENT, subject=str(budget["id"]), data=alert)
+            await self._alert(scope, budget, span, kind, threshold, amount)
+
+    async def _alert(
+        self, scope: Scope, budget: Record, span: tuple[date, date], kind: m.AlertKind, threshold: int, amount: Decimal
+    ) -> None:
+        """Raise an alert and tell of it, unless it was raised before."""
+        row = await self._store.raise_alert(scope, self._new_id(), budget, span, kind.value, threshold, amount)
+        if row is not None and scope.tenant is not None:
+            alert = m.Alert.model_validate(row).model_dump(mode="json", exclude={"acknowledged_at", "acknowledged_by"})
+            await self._publish(scope.tenant, _EVENT, subject=str(budget["id"]), data=alert)
 
     async def _get(self, caller: Caller, budget_id: UUID) -> Record:
         row = await self._store.find(scope_of(caller), budget_id)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.services.inbox.topics import read_meaning
+from dragoman.services.inbox.worker import Patience
 from tests.services.inbox.senders import base64_of
 
 AWS_BUDGET = """AWS Budget Notification November 19, 2026
@@ -65,7 +66,7 @@ def test_a_new_object_of_each_provider_is_an_export(provider: str, payload: Any,
         (
             "aws",
             sns(AWS_BUDGET, "AWS Budgets: Production has exceeded your alert threshold"),
-            ("Production", "845.17", "1000.00", "800.00", "USD"),
+            ("Production", "845.17", "1000.00", "80.00", "USD"),
         ),
         (
             "gcp",
@@ -74,13 +75,13 @@ def test_a_new_object_of_each_provider_is_an_export(provider: str, payload: Any,
                  "alertThresholdExceeded": 1.0},
                 budgetId="b", schemaVersion="1.0",
             ),
-            ("Team", "100.01", "100.0", "1.0", "EUR"),
+            ("Team", "100.01", "100.0", "100.00", "EUR"),
         ),
         (
             "azure",
             {"schemaId": "AIP Budget Notification", "data": {"BudgetName": "Sub", "SpendingAmount": "100.5", "Budget":
              "200", "NotificationThresholdAmount": "80", "Unit": "USD"}},
-            ("Sub", "100.5", "200", "80", "USD"),
+            ("Sub", "100.5", "200", "40.00", "USD"),
         ),
     ],
     ids=["aws", "gcp", "azure"],
@@ -88,7 +89,7 @@ def test_a_new_object_of_each_provider_is_an_export(provider: str, payload: Any,
 def test_a_budget_of_each_provider_is_an_alert(provider: str, payload: Any, expected: tuple[str, ...]) -> None:
     meaning = read_meaning(provider, payload)
 
-    names = ("budget", "amount", "limit", "threshold", "currency")
+    names = ("budget", "amount", "limit", "threshold_percent", "currency")
     assert (meaning.topic, tuple(meaning.data[name] for name in names)) == ("budget.alert", expected)
 
 
@@ -116,3 +117,12 @@ def test_no_payload_breaks_the_reading(provider: str, payload: Any) -> None:
 
     assert meaning.topic
     assert 0 < len(meaning.type) <= 200
+
+
+def test_the_waits_between_attempts_double_up_to_a_bound() -> None:
+    patience = Patience(retries=3, base_s=1, most_s=5)
+
+    waits = [[patience.wait_s(attempt) for _ in range(50)] for attempt in (1, 2, 3, 4, 1000)]
+
+    for longest_s, drawn in zip((1, 2, 4, 5, 5), waits, strict=True):
+        assert all(longest_s / 2 <= wait_s <= longest_s for wait_s in drawn)

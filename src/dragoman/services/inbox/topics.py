@@ -9,6 +9,7 @@ import binascii
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Final, cast
 from urllib.parse import unquote_plus
 
@@ -22,6 +23,7 @@ OTHER: Final = "other"
 _TOPIC: Final = re.compile(r"[a-z][a-z0-9_]{0,49}(\.[a-z][a-z0-9_]{0,49}){1,3}")
 _LONGEST: Final = 200
 _AMOUNT: Final = re.compile(r"([$€£])?\s*(-?\d[\d,]*(?:\.\d+)?)")
+_DECIMAL: Final = re.compile(r"-?\d{1,18}(\.\d{1,18})?")
 _SYMBOLS: Final = {"$": "USD", "€": "EUR", "£": "GBP"}
 
 
@@ -86,11 +88,12 @@ def _aws_budget(subject: str, text: str) -> Json:
     amount, currency = _amount(lines.get(f"{kind} Amount", ""))
     limit, of_limit = _amount(lines.get("Budgeted Amount", ""))
     threshold, _ = _amount(lines.get("Alert Threshold", ""))
+    percent = threshold if "%" in lines.get("Alert Threshold", "") else _percent(threshold, limit)
     return {
         "budget": lines.get("Budget Name", subject.removeprefix("AWS Budgets:")).strip()[:_LONGEST],
         "amount": amount,
         "limit": limit,
-        "threshold": threshold,
+        "threshold_percent": percent,
         "currency": currency or of_limit,
         "forecast": kind == "FORECASTED",
     }
@@ -118,7 +121,7 @@ def _gcp_budget(attributes: Json, data: Json) -> Meaning:
         "budget": _text(data.get("budgetDisplayName")) or _text(attributes.get("budgetId")),
         "amount": _number(data.get("costAmount")),
         "limit": _number(data.get("budgetAmount")),
-        "threshold": _number(actual if actual is not None else forecast),
+        "threshold_percent": _percent(_number(actual if actual is not None else forecast), "1"),
         "currency": _text(data.get("currencyCode")),
         "forecast": actual is None,
     }
@@ -138,7 +141,9 @@ def _read_azure(payload: Any) -> Meaning:
             "budget": _text(data.get("BudgetName")),
             "amount": _number(data.get("SpendingAmount")),
             "limit": _number(data.get("Budget")),
-            "threshold": _number(data.get("NotificationThresholdAmount")),
+            "threshold_percent": _percent(
+                _number(data.get("NotificationThresholdAmount")), _number(data.get("Budget"))
+            ),
             "currency": _text(data.get("Unit")),
             "forecast": False,
         }
@@ -169,12 +174,19 @@ def _number(value: Any) -> str | None:
     """Amounts stay text: what JSON says is not made a float of ours and back."""
     if isinstance(value, bool):
         return None
-    return str(value) if isinstance(value, int | float | str) and _AMOUNT.fullmatch(str(value)) else None
+    return str(value) if isinstance(value, int | float | str) and _DECIMAL.fullmatch(str(value)) else None
 
 
 def _amount(text: str) -> tuple[str | None, str]:
     found = _AMOUNT.search(text)
     return (found[2].replace(",", ""), _SYMBOLS.get(found[1] or "", "")) if found else (None, "")
+
+
+def _percent(part: str | None, whole: str | None) -> str | None:
+    """Return what part of a whole is, in percent to a hundredth."""
+    if part is None or whole is None or not (of := Decimal(whole)):
+        return None
+    return f"{(Decimal(part) * 100 / of):.2f}"
 
 
 def _json(text: str) -> Json:
