@@ -39,8 +39,10 @@ class Sender:
 
 
 def waiting(site: Installation) -> bool:
-    """Check whether an event still waits."""
-    return bool(site.postgres.run("SELECT FROM webhook_events WHERE state = 'received' LIMIT 1"))
+    """Check whether an event still waits, or a task for more of them."""
+    statement = """SELECT FROM webhook_events WHERE state = 'received'
+        UNION ALL SELECT FROM task_queue WHERE fifo_key LIKE 'queue:webhooks/%' LIMIT 1"""
+    return bool(site.postgres.run(statement))
 
 
 def complaints(site: Installation, book: Book) -> list[str]:

@@ -1,11 +1,12 @@
 """The queue: a source with an event that is due gets a task, and its tasks run one after another.
 
 What is stored is handed over by the process that looks first: the one that stored it, at once, or another at its next
-round. A task works on its source until nothing waits, so that a source that sends much needs few of them.
+round. A task works on its source until nothing comes for a moment, so that a source that sends much needs few of them.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from datetime import timedelta
 from time import monotonic
 from typing import Final
@@ -52,6 +53,7 @@ class Queue:
         self._new_id = new_id
         self._news = asyncio.Event()
         self._ready: set[UUID] = set()
+        self._followed: dict[UUID, asyncio.Event] = {}
         self._looked = self._counted = self._cleaned = float("-inf")
 
     @property
@@ -60,9 +62,24 @@ class Queue:
         return Job(name="webhook_queue", work=self.hand_over, every_s=_EVERY_S, wake=self._news, gather_s=_GATHER_S)
 
     def wake(self, source_id: UUID) -> None:
-        """Look at a source: something of it may be due."""
+        """Look at a source: something of it may be due. A task of this process that works on it sees to that."""
+        if (news := self._followed.get(source_id)) is not None:
+            news.set()
+            return
         self._ready.add(source_id)
         self._news.set()
+
+    @contextmanager
+    def following(self, source_id: UUID) -> Generator[asyncio.Event]:
+        """Give an event that is set when something of a source may be due; what is not looked at is handed over."""
+        news = self._followed[source_id] = asyncio.Event()
+        try:
+            yield news
+        finally:
+            if self._followed.get(source_id) is news:
+                del self._followed[source_id]
+            if news.is_set():
+                self.wake(source_id)
 
     async def hand_over(self) -> None:
         """Give every source that has something due a task, unless it has one."""

@@ -1,5 +1,6 @@
 """The worker `webhooks`: takes the events of a source in their order, and gives each to those who handle its topic."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
@@ -9,7 +10,6 @@ from uuid import UUID
 import structlog
 
 from dragoman.backoff import jittered
-from dragoman.context import report_progress
 from dragoman.errors import DragomanError, InvalidInput, RateLimited, UpstreamUnavailable
 from dragoman.jsontext import parse_json
 from dragoman.operations import Input
@@ -24,6 +24,9 @@ _AT_ONCE: Final = 100
 # A task that lasts longer makes way for a new one: its history stays short, and its process may be told to stop.
 _LONGEST_S: Final = 60.0
 _TIMEOUT_S: Final = 300.0
+# A task costs more than an event: it waits for so long for a further one before it ends.
+_LINGER_S: Final = 0.25
+_GATHER_S: Final = 0.01
 
 
 class ProcessEvents(Input):
@@ -73,25 +76,26 @@ class InboxWorker:
         self._patience = patience
 
     async def perform(self, assignment: Assignment) -> Performed:
-        """Process what waits, oldest first, until nothing does or the first has to wait.
+        """Process what waits, oldest first, until nothing comes any more or the first has to wait.
 
         Raises:
             InvalidInput: the resource is not a source of the tenant.
         """
         tenant = assignment.caller.tenant
         source = await self._find(assignment)
-        began, done = monotonic(), 0
-        while waiting := await self._store.list_oldest(tenant, source.id, _AT_ONCE):
-            goes_on = False
-            for batch in _batches(waiting, self._handlers):
-                goes_on = await self._process(source, batch)
-                if not goes_on:
+        ends, done, goes_on = monotonic() + _LONGEST_S, 0, True
+        with self._queue.following(source.id) as news:
+            while goes_on and monotonic() < ends:
+                news.clear()
+                waiting = await self._store.list_oldest(tenant, source.id, _AT_ONCE)
+                if not waiting and not await _set_within(news, _LINGER_S):
                     break
-                done += len(batch)
-            if not goes_on or monotonic() - began > _LONGEST_S:
-                break
-            await report_progress(f"{done} events processed")
-        self._queue.wake(source.id)
+                for batch in _batches(waiting, self._handlers):
+                    goes_on = await self._process(source, batch)
+                    if not goes_on:
+                        break
+                    done += len(batch)
+            news.set()
         return Performed({"processed": done})
 
     async def _find(self, assignment: Assignment) -> KeptSource:
@@ -166,6 +170,17 @@ class InboxWorker:
             return False
         self._metrics.ended("dead")
         return True
+
+
+async def _set_within(news: asyncio.Event, seconds: float) -> bool:
+    """Wait for news, and for what comes with them; return whether there are any."""
+    try:
+        async with asyncio.timeout(seconds):
+            await news.wait()
+    except TimeoutError:
+        return False
+    await asyncio.sleep(_GATHER_S)
+    return True
 
 
 def _code(error: Json) -> dict[str, Any]:
