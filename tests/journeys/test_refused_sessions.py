@@ -15,7 +15,7 @@ from tests.harness import Server, wait_for
 from tests.receiver import Receiver
 
 # Every job that asks PostgreSQL for something every second or so.
-JOBS = ("audit_sealing", "push_delivery", "approval_sweep", "signature_sweep", "task_cleanup")
+JOBS = ("audit_sealing", "push_delivery", "subscription_delivery", "approval_sweep", "signature_sweep", "task_cleanup")
 SETTINGS = CONFORMANCE | {"DRAGOMAN_THREADS__CLEANUP_S": "1"}
 
 

@@ -14,7 +14,6 @@ from tests.services.tasks.conftest import with_workers
 from tests.services.tasks.envelopes import ended
 from tests.tenants import beside, invite
 
-pytestmark = pytest.mark.req("GW-013")
 AWAY = {"location": "http://127.0.0.1:1/"}
 
 
@@ -81,7 +80,7 @@ def test_a_receiver_that_says_it_is_gone_loses_its_subscription_at_once(telling:
     assert f"subscription/{subscription['id']}" in {event["resource"] for event in events}
     records = data(tenant.person().get("/api/audit", params={"operation": "subscription.disable"}))
     assert [(record["resource"], record["reason"]) for record in records] == [(subscription["id"], after["reason"])]
-    assert metrics(telling)["dragoman_webhook_subscriptions_disabled_total"] >= 1
+    assert metrics(telling)["dragoman_subscriptions_disabled_total"] >= 1
 
 
 def test_one_that_takes_nothing_for_long_is_disabled_and_goes_on_when_it_is_made_active(

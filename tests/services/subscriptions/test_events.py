@@ -9,8 +9,6 @@ from tests.services.approvals.asking import NDA
 from tests.services.subscriptions.subscribing import Tenant, verified
 from tests.services.tasks.envelopes import ended, status
 
-pytestmark = pytest.mark.req("GW-013")
-
 
 def test_a_receiver_is_told_that_a_task_has_ended_with_its_ids_and_no_content(
     tenant: Tenant, receiver: Receiver

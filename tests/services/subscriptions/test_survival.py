@@ -4,16 +4,12 @@ import signal
 import threading
 from pathlib import Path
 
-import pytest
-
 from tests.backstage import sql
 from tests.harness import Process
 from tests.receiver import Receiver, Reply
 from tests.services.subscriptions.subscribing import SOON, Tenant
 from tests.services.tasks.conftest import with_workers
 from tests.services.tasks.envelopes import ended
-
-pytestmark = pytest.mark.req("GW-013")
 
 
 def test_what_a_killed_process_was_sending_is_sent_by_the_next(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Webhooks to subscribers, for Prometheus."""
+"""Events on their way to subscribers, for Prometheus."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
@@ -8,7 +8,7 @@ class SubscriptionMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         attempts = Counter(
-            "dragoman_webhook_attempts_total",
+            "dragoman_subscription_attempts_total",
             "Attempts to deliver an event to a subscription.",
             ("outcome",),
             registry=registry,
@@ -17,19 +17,19 @@ class SubscriptionMetrics:
         self.retried = attempts.labels("retried").inc
         self.gave_up = attempts.labels("gave_up").inc
         self.disabled = Counter(
-            "dragoman_webhook_subscriptions_disabled_total",
+            "dragoman_subscriptions_disabled_total",
             "Subscriptions that the server has disabled.",
             registry=registry,
         ).inc
         # All processes look at the same queue: the largest view is shown.
         self._pending = Gauge(
-            "dragoman_webhook_pending",
+            "dragoman_subscription_pending",
             "Events that are due to be delivered.",
             multiprocess_mode="livemax",
             registry=registry,
         )
         self._lag = Gauge(
-            "dragoman_webhook_lag_seconds",
+            "dragoman_subscription_lag_seconds",
             "For how long the oldest of them has been due.",
             multiprocess_mode="livemax",
             registry=registry,

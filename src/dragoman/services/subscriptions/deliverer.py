@@ -89,8 +89,8 @@ class Deliverer:
     def jobs(self) -> list[Job]:
         """Return the delivery of what is due, and the removal of what is old."""
         return [
-            Job(name="webhook_delivery", work=self._round, every_s=_SWEEP_S, wake=self._wake, gather_s=_GATHER_S),
-            Job(name="webhook_cleanup", work=self._clean, every_s=_CLEAN_S),
+            Job(name="subscription_delivery", work=self._round, every_s=_SWEEP_S, wake=self._wake, gather_s=_GATHER_S),
+            Job(name="subscription_cleanup", work=self._clean, every_s=_CLEAN_S),
         ]
 
     async def stop(self) -> None:
@@ -154,9 +154,9 @@ class Deliverer:
         except NotSendable as error:
             await self._disable(delivery, error.reason)
         except DragomanError as error:
-            _LOG.warning("webhook.interrupted", delivery_id=str(delivery.id), reason=error.message)
+            _LOG.warning("subscription.interrupted", delivery_id=str(delivery.id), reason=error.message)
         except Exception:  # noqa: BLE001 - a worker loop: the lease runs out, and it is tried again
-            _LOG.exception("webhook.crashed", delivery_id=str(delivery.id))
+            _LOG.exception("subscription.crashed", delivery_id=str(delivery.id))
 
     async def _failed(self, delivery: DueDelivery, sent: Sent, failure: NotTaken) -> None:
         if not failure.counts:
@@ -173,7 +173,7 @@ class Deliverer:
         over = attempts >= retry.max_attempts
         (self._metrics.gave_up if over else self._metrics.retried)()
         known = {"subscription_id": str(delivery.subscription_id), "delivery_id": str(delivery.id)}
-        _LOG.info("webhook.not_delivered", **known, reason=failure.reason, attempts=attempts, over=over)
+        _LOG.info("subscription.not_delivered", **known, reason=failure.reason, attempts=attempts, over=over)
         since = await self._store.retry(delivery, sent.line, retry)
         if failure.status == _GONE:
             await self._disable(delivery, "the receiver answered HTTP 410: it is gone")
