@@ -17,6 +17,19 @@ from dragoman.plugin import installed_plugins
 TYPED = {"identity.show": ("whoami",)}
 # An export or a document is one file, whatever the pieces it came in; a check reads the files itself.
 READ_ELSEWHERE = {
+    "costs.query": {
+        "file",
+        "dataset",
+        "dimensions",
+        "measures",
+        "filters",
+        "start_date",
+        "end_date",
+        "grain",
+        "order_by",
+        "limit",
+        "currency",
+    },
     "audit.export": {"file"},
     "document.add": {"file", "media_type", "title", "name", "document_id", "matter_id", "expected_version"},
     "document.content": {"document_id", "version", "source", "output"},

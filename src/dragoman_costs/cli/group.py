@@ -14,6 +14,8 @@ from dragoman.plugin import Command
 
 SUBCOMMANDS: Final[list[Command]] = [
     Command("import", "Import a billing export.", load="dragoman_costs.cli.importing:import_command"),
+    Command("dashboard", "Look at costs on one page.", load="dragoman_costs.cli.dashboard:dashboard_command"),
+    Command("query", "Ask what clouds cost.", load="dragoman_costs.cli.query:query_command"),
 ]
 
 

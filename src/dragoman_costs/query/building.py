@@ -5,6 +5,7 @@ from dragoman_costs.query import operations
 from dragoman_costs.query.service import QueryService
 from dragoman_costs.query.store import CostReader
 from dragoman_costs.settings import CostSettings
+from dragoman_costs.skill import CostsSkill
 
 
 def build_reader(platform: Platform) -> CostReader:
@@ -18,4 +19,4 @@ def build_query(platform: Platform) -> Vertical:
     service = QueryService(build_reader(platform))
     platform.handlers.add(operations.QUERY, service.query)
     platform.handlers.add(operations.SCHEMA, service.schema)
-    return Vertical()
+    return Vertical(skills={"costs": CostsSkill})
