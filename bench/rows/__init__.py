@@ -5,6 +5,7 @@ from typing import Final
 
 from bench.rows import (
     audit,
+    costs,
     delegation,
     gateway,
     handover,
@@ -47,6 +48,7 @@ ROWS: Final[dict[str, Callable[[Effort], Outcome]]] = {
     "memory": memory.run,
     "audit": audit.run,
     "imports": imports.run,
+    "costs": costs.run,
     "gateway": gateway.run,
     "webhooks": webhooks.run,
 }
