@@ -122,7 +122,7 @@ class Vertical:
     """What a plugin contributes to a running server, beside the handlers that it has bound.
 
     `running` is entered after the database is there and left before it goes; it yields the background jobs. The keys of
-    `checks` become dependencies in `/health`. `events` handle what webhooks bring, by topic; a handler may be called
+    `checks` become dependencies in `/health`. `handles` has the handlers of incoming webhooks by topic; one may be called
     again for the same event, so what it does goes under the event's `key`.
     """
 
@@ -131,7 +131,7 @@ class Vertical:
     skills: "Mapping[str, Callable[[Iterable[kit.Tool]], kit.SkillHandler]]" = field(default_factory=dict[str, Any])
     rows: "Sequence[RowGroup]" = ()
     checks: "Mapping[str, Check]" = field(default_factory=dict[str, "Check"])
-    events: "Mapping[str, EventHandler]" = field(default_factory=dict[str, Any])
+    handles: "Mapping[str, EventHandler]" = field(default_factory=dict[str, Any])
     running: "Callable[[], AbstractAsyncContextManager[Sequence[Job]]]" = _nothing
 
 
@@ -142,7 +142,8 @@ class Plugin:
     `bindings` names a sequence of `Binding`, `settings` a `Section` that is read as DRAGOMAN_<NAME>__*, and `build` a
     function from `Platform` to `Vertical`. `migrations` is the package that holds the SQL files. `policies` is Cedar
     text beside the built-in policies, for permissions that these do not know. `query` is the operation that answers a
-    bare query at the agent gateway, for one plugin of an installation.
+    bare query at the agent gateway, for one plugin of an installation. `publishes` has the types of events that others
+    may subscribe to, each with what it tells.
     """
 
     name: str
@@ -154,7 +155,7 @@ class Plugin:
     query: str = ""
     commands: Sequence[Command] = ()
     columns: Mapping[str, Sequence[Column]] = field(default_factory=dict[str, Sequence[Column]])
-    events: Mapping[str, str] = field(default_factory=dict[str, str])
+    publishes: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def load_bindings(self) -> "Sequence[Binding]":
         """Return the operations with their addresses."""

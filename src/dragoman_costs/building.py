@@ -35,6 +35,6 @@ def build_costs(platform: Platform) -> Vertical:
         skills={name: factory for part in parts for name, factory in part.skills.items()},
         rows=[group for part in parts for group in part.rows],
         checks={name: check for part in parts for name, check in part.checks.items()},
-        events={topic: handler for part in parts for topic, handler in part.events.items()},
+        handles={topic: handler for part in parts for topic, handler in part.handles.items()},
         running=running,
     )

@@ -52,7 +52,7 @@ PLUGIN = Plugin(
             Column("set_by", "by", flexible=True, optional=True),
         ),
     },
-    events={
+    publishes={
         "cost.anomaly": "A series of costs has left the range that its past explains.",
         "budget.exceeded": "Spend, or its forecast, has reached a threshold of a budget.",
         "import.finished": "An import of billing data has ended.",

@@ -9,6 +9,6 @@ PLUGIN = Plugin(
     migrations="greetings.migrations",
     commands=(Command("greeting", "What is said to whom."),),
     columns={"greeting": (Column("name", flexible=True), Column("words", flexible=True))},
-    events={"greeting.said": "Somebody was greeted."},
+    publishes={"greeting.said": "Somebody was greeted."},
     build="greetings.building:build",
 )

@@ -139,6 +139,6 @@ def build_webhook_door(base: Foundation, inbox: InboxCore, signatures: Signature
 def _handlers_of(verticals: Sequence[Vertical]) -> dict[str, list[EventHandler]]:
     found: dict[str, list[EventHandler]] = {}
     for vertical in verticals:
-        for topic, handler in vertical.events.items():
+        for topic, handler in vertical.handles.items():
             found.setdefault(topic, []).append(handler)
     return found

@@ -38,7 +38,7 @@ class Plugged:
         self._handlers = handlers
         self._gate: Gate | None = None
         self._dbs = db, core_db = dbs
-        self._event_types = {name for plugin in installed_plugins() for name in plugin.events}
+        self._event_types = {name for plugin in installed_plugins() for name in plugin.publishes}
         platform = Platform(
             settings=settings,
             handlers=handlers,

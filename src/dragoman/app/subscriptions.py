@@ -69,7 +69,10 @@ def build_subscriptions(settings: Settings, handlers: Handlers, base: Foundation
             keep_s=timing.keep_s,
         ),
     )
-    types = {**CORE_TYPES, **{name: tells for plugin in installed_plugins() for name, tells in plugin.events.items()}}
+    types = {
+        **CORE_TYPES,
+        **{name: tells for plugin in installed_plugins() for name, tells in plugin.publishes.items()},
+    }
     service = SubscriptionService(
         SubscriptionStore(base.db, Statements(base.db, base.trail, PROMISED)),
         base.db,

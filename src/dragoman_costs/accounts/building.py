@@ -50,7 +50,7 @@ def build_accounts(platform: Platform) -> Vertical:
         finally:
             await exports.aclose()
 
-    return Vertical(workers=(sync,), events={EXPORT_READY: announced.export_ready}, running=running)
+    return Vertical(workers=(sync,), handles={EXPORT_READY: announced.export_ready}, running=running)
 
 
 def make_exports(platform: Platform) -> Exports:

@@ -45,7 +45,7 @@ def build_budgets(platform: Platform) -> Vertical:
         yield [Job(name="cost_budgets", work=budgets.evaluate_due, every_s=_EVERY_S)]
 
     announced = BudgetAnnouncements(budgets, platform.run)
-    return Vertical(running=running, events={BUDGET_ALERT: announced.alert})
+    return Vertical(running=running, handles={BUDGET_ALERT: announced.alert})
 
 
 def _build_dashboard(platform: Platform, budgets: BudgetService) -> None:

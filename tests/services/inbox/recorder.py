@@ -35,7 +35,7 @@ def build(platform: Platform) -> Vertical:
             # For ever: what comes next is a kill.
             await asyncio.Event().wait()
 
-    return Vertical(events={TOPIC: record})
+    return Vertical(handles={TOPIC: record})
 
 
 PLUGIN = Plugin(name="recorder", build="tests.services.inbox.recorder:build")
