@@ -122,8 +122,8 @@ class Vertical:
     """What a plugin contributes to a running server, beside the handlers that it has bound.
 
     `running` is entered after the database is there and left before it goes; it yields the background jobs. The keys of
-    `checks` become dependencies in `/health`. `handles` has the handlers of incoming webhooks by topic; one may be called
-    again for the same event, so what it does goes under the event's `key`.
+    `checks` become dependencies in `/health`. `handles` has the handlers of incoming webhooks by topic; one may be
+    called again for the same event, so what it does goes under the event's `key`.
     """
 
     workers: "Sequence[Worker]" = ()
