@@ -41,7 +41,7 @@ _DUCK_ROWS: Final = """
 COPY (SELECT date_add(make_date(2026, 1 + (s % 12)::int, 1), to_days((i % 28)::int))::date AS day, s // 12 AS account,
     'service ' || (i // 672) % 25 AS service, 'region ' || (i // 672) % 5 AS region,
     'account ' || (s // 12) || '-' || (i // 672) AS resource, 'team ' || (i // 672) % 7 AS team, i + 1 AS line,
-    ((i * 7919 + s) % 1000003)::DECIMAL(20, 3) / 1000 AS effective
+    ((i * 7919 + s) % 1000003)::DECIMAL(10, 0) * 0.001::DECIMAL(4, 3) AS effective
 FROM range(240) slices(s), range({count}) made(i)) TO '{file}' (FORMAT parquet)"""
 _OCTOBER: Final = {"start_date": "2026-10-01", "end_date": "2026-10-31"}
 _IN_OCTOBER: Final = "day BETWEEN '2026-10-01' AND '2026-10-31'"
