@@ -12,6 +12,7 @@ from tests.backstage import sql
 from tests.harness import Process, Server, wait_for
 from tests.services.inbox.recorder import TOPIC
 from tests.services.inbox.senders import Json, Source
+from tests.services.tasks.envelopes import envelope
 from tests.test_plugins import installed
 
 pytestmark = pytest.mark.req("GW-104")
@@ -161,6 +162,18 @@ def test_metrics_tell_what_became_of_events_and_what_waits(server: Process, sour
         "dragoman_webhook_queue_age_seconds ",
     ):
         assert line in told
+
+
+def test_only_operators_hand_over_the_work_on_a_source(server: Process, source: Source) -> None:
+    resource = {"type": "webhook_source", "id": source.id}
+    given = envelope("webhook.process", resource=resource, actor={"id": "kim", "type": "agent"})
+    answers: list[Any] = []
+    for role in ("agent", "operator"):
+        with server.client(server.token(role=role, tenant=source.tenant, user="kim")) as kim:
+            answers.append(kim.post("/api/tasks", json=given))
+    refused, taken = answers
+
+    assert (refused.status_code, refused.json()["code"], taken.status_code) == (403, "UNAUTHORIZED", 201)
 
 
 def test_nothing_is_lost_or_doubled_when_the_process_is_killed_before_and_while_it_works(tmp_path: Path) -> None:
