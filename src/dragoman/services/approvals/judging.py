@@ -74,12 +74,14 @@ class Judge:
         if book.has_rules_on_actions:
             keep = real and phase is Phase.SUBMISSION
             await self._check_allowed(caller, book, _context(envelope, capability), keep=keep)
-        demanded = capability.sensitive or bool(rules_for(book, envelope.action))
+        sensitive = capability.is_sensitive(envelope.input)
+        demanded = sensitive or bool(rules_for(book, envelope.action))
         if not demanded and not given.policy_refs and not given.approval_refs:
             return self._free if acting is None else Judgment({**self._free.snapshot, **acting.kept()})
         referred = versions_of(book, given.policy_refs)
         if demanded:
-            needed = requirement(book, envelope.action, sensitive=capability.sensitive)
+            approvers = capability.approvers_for(envelope.input)
+            needed = requirement(book, envelope.action, sensitive=sensitive, approvers=approvers)
             if missing := _missing(envelope, needed, referred):
                 raise GovernanceContextRequired(envelope.action, missing)
         executes = phase is Phase.EXECUTION
@@ -111,7 +113,9 @@ class Judge:
         acting: Acting | None,
         task_id: UUID | None,
     ) -> Use:
-        target = Target(envelope.action, envelope.resource, envelope.input, capability.sensitive, task_id)
+        target = Target(
+            envelope.action, envelope.resource, envelope.input, capability.is_sensitive(envelope.input), task_id
+        )
         bound = await self._targets.bind_resource(caller, target)
         return Use(
             action=envelope.action,

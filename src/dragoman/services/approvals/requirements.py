@@ -54,8 +54,12 @@ def _covers(rule: ApprovalRule, action: str) -> bool:
     return rule.covers(action) or (action in CHANGES and any(map(rule.covers, CHANGES)))
 
 
-def requirement(book: PolicyBook, action: str, *, sensitive: bool) -> Requirement:
+def requirement(
+    book: PolicyBook, action: str, *, sensitive: bool, approvers: frozenset[Role] | None = None
+) -> Requirement:
     """What is demanded. An action that no policy speaks of is approved as our own policy says.
+
+    `approvers` are the roles that the action itself reserves its approval for.
 
     Raises:
         PolicyRefused: the policies leave no role that could decide.
@@ -66,7 +70,8 @@ def requirement(book: PolicyBook, action: str, *, sensitive: bool) -> Requiremen
     if sensitive or not rules:
         rules.append(BUILT_IN)
         policies[BUILT_IN_ID] = BUILT_IN_VERSION
-    roles = _intersection(rule.roles for rule in rules if rule.roles is not None)
+    named_roles = [rule.roles for rule in rules if rule.roles is not None]
+    roles = _intersection([*named_roles, *([approvers] if approvers is not None else [])])
     if not roles:
         named = [{"id": name, "version": version} for name, version in policies.items()]
         raise PolicyRefused(action, named, reason="NOBODY_MAY_DECIDE")

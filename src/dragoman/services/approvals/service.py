@@ -82,7 +82,7 @@ class ApprovalService:
             raise InvalidInput.of("input", f"must not exceed {_LARGEST_INPUT} bytes")
         book = await self._policies.read(caller)
         bound = await self._targets.bind(caller, given.action, given.resource, given.input)
-        needed = requirement(book, given.action, sensitive=bound.sensitive)
+        needed = requirement(book, given.action, sensitive=bound.sensitive, approvers=bound.approvers)
         versions = {**versions_of(book, given.policy_refs), **needed.policies}
         roles = _roles(given, needed)
         grants = await self._grants_of(caller, given)

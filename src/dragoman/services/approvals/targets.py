@@ -1,9 +1,9 @@
 """What an approval is bound to: the action with an input that it takes, on a resource as it is now."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from dragoman.context import Caller
+from dragoman.context import Caller, Role
 from dragoman.errors import InvalidInput, NotFound
 from dragoman.services.approvals.records import Record
 from dragoman.services.tasks.actions.envelope import Resource
@@ -20,6 +20,7 @@ class BoundTarget:
     sensitive: bool
     resource: Resource
     facts: dict[str, Any]
+    approvers: frozenset[Role] | None = None
 
 
 class Targets:
@@ -42,10 +43,11 @@ class Targets:
             DragomanError: it does not exist, or does not take the action.
         """
         capability = await self._capability(caller, action)
-        sensitive = capability is None or capability.sensitive
+        sensitive = capability is None or capability.is_sensitive(given)
         if capability is not None:
             read_input(capability, given)
-        return await self.bind_resource(caller, Target(action, resource, given, sensitive))
+        bound = await self.bind_resource(caller, Target(action, resource, given, sensitive))
+        return replace(bound, approvers=capability.approvers_for(given) if capability is not None else None)
 
     async def bind_resource(self, caller: Caller, target: Target) -> BoundTarget:
         """Return the resource of a target as it is now.

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
-from dragoman.context import Caller
+from dragoman.context import Caller, Role
 from dragoman.operations import Input
 from dragoman.services.tasks.actions.envelope import Envelope
 
@@ -21,10 +21,11 @@ Json = dict[str, Any]
 class Capability:
     """One action that a worker performs, with its input and its limits.
 
-    A `sensitive` action requires policies and approvals. `required` actions are the core of the contracts profile, the
-    others its optional extensions. An attempt that lasts longer than `timeout_s` is stopped and counts as failed;
-    at most `at_once` run in one process. The sender of a task needs `permissions` beside `write:tasks`: a worker acts
-    with the rights of the server.
+    A `sensitive` action requires policies and approvals; one that is `sensitive_when` requires them for some inputs.
+    `approvers` are the roles that may then approve it, where these are fewer than policies say. `required` actions are
+    the core of the contracts profile, the others its optional extensions. An attempt that lasts longer than `timeout_s`
+    is stopped and counts as failed; at most `at_once` run in one process. The sender of a task needs `permissions`
+    beside `write:tasks`: a worker acts with the rights of the server.
     """
 
     action: str
@@ -36,6 +37,16 @@ class Capability:
     timeout_s: float = 60
     at_once: int = 100
     permissions: tuple[str, ...] = ()
+    sensitive_when: Callable[[Json], bool] | None = None
+    approvers: frozenset[Role] | None = None
+
+    def is_sensitive(self, given: Json) -> bool:
+        """Check whether the action requires policies and approvals with this input."""
+        return self.sensitive or (self.sensitive_when is not None and self.sensitive_when(given))
+
+    def approvers_for(self, given: Json) -> frozenset[Role] | None:
+        """Return the roles that approvals of this input are reserved for; None where policies alone say it."""
+        return self.approvers if self.is_sensitive(given) else None
 
 
 class EvidenceKind(StrEnum):

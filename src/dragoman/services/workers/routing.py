@@ -71,4 +71,10 @@ def _as_strict(declared: Capability, own: Capability | None) -> Capability:
     """Return the capability at least as sensitive as the same action is in this server."""
     if own is None:
         return declared
-    return replace(declared, sensitive=declared.sensitive or own.sensitive, required=own.required)
+    return replace(
+        declared,
+        sensitive=declared.sensitive or own.sensitive,
+        sensitive_when=own.sensitive_when,
+        approvers=own.approvers,
+        required=own.required,
+    )

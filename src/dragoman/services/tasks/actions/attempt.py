@@ -261,7 +261,11 @@ class ActionAttempt(Attempt):
 
     async def _check_resource(self, route: Route, envelope: Envelope) -> None:
         target = Target(
-            envelope.action, envelope.resource, envelope.input, route.capability.sensitive, self._action.canonical
+            envelope.action,
+            envelope.resource,
+            envelope.input,
+            route.capability.is_sensitive(envelope.input),
+            self._action.canonical,
         )
         await self._on.resources.bind(self.caller, target)
 

@@ -98,7 +98,9 @@ class Submissions:
         )
         # A judgment that holds approvals has looked at the resource.
         if judgment.resource is None:
-            target = Target(envelope.action, envelope.resource, envelope.input, route.capability.sensitive)
+            target = Target(
+                envelope.action, envelope.resource, envelope.input, route.capability.is_sensitive(envelope.input)
+            )
             await self._resources.bind(caller, target)
         read_input(route.capability, envelope.input)
         deadline = envelope.request.deadline
