@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dragoman.infra.jobs import Job
 from dragoman.plugin import Platform, Vertical
 from dragoman_costs.accounts.building import build_accounts
+from dragoman_costs.analyses.building import build_analyses
 from dragoman_costs.budgets.building import build_budgets
 from dragoman_costs.imports.building import build_imports
 from dragoman_costs.query.building import build_query
@@ -17,6 +18,7 @@ PARTS = (
     build_query,
     build_rates,
     build_budgets,
+    build_analyses,
 )
 
 

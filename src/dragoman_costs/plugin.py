@@ -13,6 +13,8 @@ PLUGIN = Plugin(
         Command("cost-rate", "Rates by which costs are converted."),
         Command("budget", "What may be spent, and how far it is."),
         Command("budget-alert", "Thresholds of budgets that were reached."),
+        Command("anomaly", "Days on which something cost more or less than expected."),
+        Command("recommendation", "What could be saved, and whether it was."),
     ),
     columns={
         "cloud_account": (
@@ -50,6 +52,25 @@ PLUGIN = Plugin(
             Column("to_currency", "to"),
             Column("rate"),
             Column("set_by", "by", flexible=True, optional=True),
+        ),
+        "anomaly": (
+            Column("id"),
+            Column("day"),
+            Column("status"),
+            Column("shape"),
+            Column("title", flexible=True),
+            Column("total_excess", "excess"),
+            Column("currency"),
+        ),
+        "recommendation": (
+            Column("id"),
+            Column("status"),
+            Column("type"),
+            Column("title", flexible=True),
+            Column("saving_monthly", "saving"),
+            Column("currency"),
+            Column("confidence"),
+            Column("risk"),
         ),
     },
     publishes={

@@ -56,6 +56,8 @@ ARGUMENTS: Final[Mapping[str, Json]] = {
     "approval.request": {"action": "signature.witness", "resource": DEED, "matter_id": "{fresh}", "input": {}},
     "grant.create": {"agent": "key:{fresh}", "actions": ["document.*"], "reason": "drafts my contracts"},
     "webhook_event.list": {},
+    "costs.demo": {"remove": True},
+    "recommendation.configure": {"rule": "rightsize"},
     "task.retry_many": {"matter": "{fresh}"},
     "task.cancel_many": {"matter": "{fresh}"},
 }

@@ -81,6 +81,43 @@ class People:
         token = self.token("stranger@example.com", "org_admin", self.elsewhere)
         return self.actor("stranger", "stranger@example.com", token, tenant=self.elsewhere)
 
+    async def anomaly(self, owner: Actor) -> str:
+        """Return an anomaly as an analysis would have found it, long before the bills that others import."""
+        return await self._found(
+            owner,
+            """
+        INSERT INTO cost_anomalies (tenant_id, id, account_id, provider, service, currency, day, last_day, shape,
+            expected, actual, total_excess, score, title, causes, status)
+        SELECT t.id, $2::uuid, $2::uuid, 'AWS', 'S3', 'USD', '2000-01-01', '2000-01-01', 'spike', 10, 30, 20, 9,
+            'S3', '[]', 'open'
+        FROM tenants t WHERE t.slug = $1""",
+        )
+
+    async def recommendation(self, owner: Actor) -> str:
+        """Return a recommendation as an analysis would have found it, about an account without further bills."""
+        return await self._found(
+            owner,
+            """
+        WITH account AS (
+            INSERT INTO cost_accounts (tenant_id, id, provider, identifier, name, status, credential_kind,
+                credential_status, created_by)
+            SELECT t.id, $2::uuid, 'kubernetes', ($2::uuid)::text, 'Test', 'active', 'none', 'missing', 'test'
+            FROM tenants t WHERE t.slug = $1)
+        INSERT INTO cost_recommendations (tenant_id, id, rule, key, type, account_id, provider, service, region,
+            sub_account, resource_id, resource_name, title, description, currency, saving, confidence, risk,
+            current_config, recommended_config, facts, evidence, status, content_sha256, version_saving, expires_at)
+        SELECT t.id, $2::uuid, 'rightsize', ($2::uuid)::text, 'rightsize', $2::uuid, 'AWS', 'EBS', 'eu-west-1', 'a',
+            'snap-1', 'old', 'Delete it', 'It is old', 'USD', 9, 'high', 'low', '{}', '{}', '{}',
+            '{"first_day": "2026-11-01", "last_day": "2026-11-02", "days": 2, "rows": []}', 'pending', 'ab', 9,
+            '2999-01-01'
+        FROM tenants t WHERE t.slug = $1""",
+        )
+
+    async def _found(self, owner: Actor, statement: str) -> str:
+        found = new_id()
+        await asyncio.to_thread(sql, self._server, statement, owner.tenant, found)
+        return str(found)
+
     async def limited(self, column: str, permission: str) -> Actor:
         """Return the holder of a limited credential, as the column says."""
         if column == "invitation":

@@ -49,6 +49,8 @@ class Resources:
             "delivery": self._delivery,
             "budget": self._budget,
             "budget_alert": self._budget_alert,
+            "anomaly": self._people.anomaly,
+            "recommendation": self._people.recommendation,
             "tenant": self._tenant,
             "cloud_account": self._cloud_account,
             "cost_upload": self._cost_upload,

@@ -16,6 +16,7 @@ SUBCOMMANDS: Final[list[Command]] = [
     Command("import", "Import a billing export.", load="dragoman_costs.cli.importing:import_command"),
     Command("dashboard", "Look at costs on one page.", load="dragoman_costs.cli.dashboard:dashboard_command"),
     Command("query", "Ask what clouds cost.", load="dragoman_costs.cli.query:query_command"),
+    Command("demo", "Load a demo: months of made-up spend.", load="dragoman_costs.cli.demo:demo_command"),
 ]
 
 

@@ -4,7 +4,6 @@ import base64
 import hashlib
 import sys
 import time
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -19,10 +18,9 @@ from dragoman.doors.cli.endings import FAILED, Unreachable, WrongUsage
 from dragoman.doors.cli.program import program
 from dragoman.doors.cli.session import Asked, call, common_options
 from dragoman.doors.cli.views import View
+from dragoman_costs.cli.following import follow
 
 Json = dict[str, Any]
-_OVER: Final = frozenset({"succeeded", "failed", "rejected", "cancelled", "dead_letter"})
-_LOOK_S: Final = 0.3
 _CHUNK: Final = 1_048_576
 # A server that is started again meanwhile has kept the parts that arrived.
 _TRIES, _PAUSE_S = 20, 1.0
@@ -64,7 +62,7 @@ def _import(*, file: Path, account: str | None, part: bool, as_json: bool, as_te
             view.note(f"{verb} {found['provider']} account {plain(found['identifier'])} ({account})")
     given = {"account_id": account, "upload_id": upload_id, "part": part}
     begun = call("cloud_account.import", given, asked)["data"]
-    task = _follow(view, asked, str(begun["task_id"]))
+    task = follow(view, asked, str(begun["task_id"]), verb="importing")
     report = call("costs.show_import", {"import_id": begun["import_id"]}, asked)["data"]
     if as_json:
         view.json(report)
@@ -111,31 +109,6 @@ def _send(asked: Asked, part: Json) -> None:
             time.sleep(_PAUSE_S)
         else:
             return
-
-
-def _follow(view: View, asked: Asked, task_id: str) -> Json:
-    """Show how far the task is until it is over; return it."""
-    with Progress(
-        TextColumn("importing"), BarColumn(), TextColumn("{task.description}"), console=view.err, transient=True,
-        disable=view.as_json,
-    ) as progress:  # fmt: skip
-        bar = progress.add_task("waiting", total=100)
-        for body in _events(asked, task_id):
-            if body["kind"] == "progress":
-                progress.update(bar, completed=body.get("percent") or 0, description=plain(body["text"]))
-    return call("task.status", {"task_id": task_id}, asked)["data"]
-
-
-def _events(asked: Asked, task_id: str) -> Iterator[Json]:
-    after = 0
-    while True:
-        page = call("task.events", {"task_id": task_id, "after": after}, asked)["data"]
-        yield from (event["body"] for event in page["events"])
-        after = page["next_after"]
-        if not page["events"]:
-            if page["state"] in _OVER or page["state"] == "input_required":
-                return
-            time.sleep(_LOOK_S)
 
 
 def _show(view: View, asked: Asked, report: Json, task: Json) -> None:

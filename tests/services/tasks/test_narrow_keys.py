@@ -35,6 +35,8 @@ NEEDED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "costs.import": (("manage:accounts",), {"import_id": str(uuid4())}),
     "costs.sync": (("manage:accounts",), {}),
     "webhook.process": (("manage:tasks",), {}),
+    "costs.demo": (("manage:accounts",), {"remove": True}),
+    "remediation.execute": (("write:remediation",), {"risk": "low"}),
 }
 
 

@@ -1,0 +1,1 @@
+"""What a dashboard says of anomalies and savings."""

@@ -1,0 +1,1 @@
+"""Made-up spend of several clouds, with known waste and known surprises in it."""
