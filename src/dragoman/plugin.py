@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # a command line reads the record alone
     from dragoman.infra.jobs import Job
     from dragoman.infra.outbound import Clients
     from dragoman.infra.telemetry.health import Check
-    from dragoman.operations import Binding, Handlers
+    from dragoman.operations import AnyOperation, Binding, Handlers
     from dragoman.services.audit.rows import RowGroup
     from dragoman.services.audit.trail import AuditTrail
     from dragoman.services.inbox.ports import EventHandler
@@ -92,6 +92,14 @@ class Publish(Protocol):
         ...
 
 
+class Permits(Protocol):
+    """Checks whether a caller may run another operation: for answers that show more to those who may see more."""
+
+    def __call__(self, caller: "Caller", action: "AnyOperation", /) -> bool:
+        """Check roles, scopes and policies; nothing is counted or recorded."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
     """What the core gives a plugin. `db` sees the rows of one tenant at a time; `core_db` works across tenants."""
@@ -105,6 +113,7 @@ class Platform:
     outgoing: "Clients"
     run: GateRun
     publish: Publish
+    permits: Permits
     performs: bool
 
     def section(self, kind: "type[SectionT]") -> "SectionT":

@@ -138,7 +138,7 @@ def test_a_tenant_without_costs_has_an_empty_page_and_sees_nothing_of_others(ser
 
     assert page == {
         "period": None, "previous": None, "as_of": None, "synthetic": False, "granularity": "day", "currencies": [],
-        "budgets": [],
+        "budgets": [], "anomalies": {"totals": [], "items": []}, "savings": {"totals": [], "items": []},
     }  # fmt: skip
     for part, name in (("/overview", "totals"), ("/cost-trend", "trends"), ("/by-provider", "shares"),
                        ("/by-service", "shares")):  # fmt: skip

@@ -247,6 +247,26 @@ def test_the_dashboard_has_what_needs_attention(demo: tuple[httpx.Client, Json])
     assert fields(client.get("/api/dashboard/anomalies", params={"limit": 0})) == ["limit"]
 
 
+@pytest.mark.req("GW-008")
+def test_the_whole_page_has_these_parts_too_for_those_who_may_see_them(
+    home: Server, demo: tuple[httpx.Client, Json]
+) -> None:
+    client, _ = demo
+    tenant = data(client.get("/api/me"))["tenant"]
+    narrow = home.token(tenant=tenant, role="operator", scopes=["read:costs"])
+
+    page = data(client.get("/api/dashboard"))
+    with home.client(narrow) as holder:
+        less = data(holder.get("/api/dashboard"))
+
+    assert page["savings"] == data(client.get("/api/dashboard/recommendations", params={"limit": 5}))
+    shown = data(client.get("/api/dashboard/anomalies", params={"limit": 5, "end_date": page["period"]["end_date"]}))
+    assert page["anomalies"] == shown
+    assert page["anomalies"]["items"] != []
+    assert (less["savings"], less["anomalies"]) == (None, page["anomalies"])
+    assert [one for one in home.security_events() if one.get("permission") == "read:recommendations"] == []
+
+
 @pytest.mark.req("GW-007")
 def test_the_same_spend_as_an_imported_export_has_the_same_totals_and_recommendations(home: Server) -> None:
     """What is made up has the columns of FOCUS; usage stands in columns of the exporter's own."""

@@ -247,7 +247,7 @@ def build(settings: Settings, addresses: Addresses, keyring: Keyring, *, grpc_po
     (db, core_db), (trail, core_trail) = dbs, trails = (base.db, base.core_db), (base.trail, base.core_trail)
     authority, vault = base.authority, base.vault
     memory = build_memory(settings, handlers, db, core_db, outgoing)
-    plugged = Plugged(settings, handlers, dbs, trail, vault, outgoing)
+    plugged = Plugged(settings, handlers, dbs, trail, vault, outgoing, authority.permits)
     _bind_audit(settings, handlers, db, keyring, plugged.rows)
     knowledge = build_knowledge(settings, handlers, dbs, trail, memory.embedder, authority, vault, outgoing)
     grants = _bind_tenancy(handlers, base, keyring, deleted=knowledge.leftovers.wake)

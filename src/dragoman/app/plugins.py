@@ -14,7 +14,7 @@ from dragoman.infra.db import Database, Scope
 from dragoman.infra.ids import new_id
 from dragoman.infra.outbound import Clients
 from dragoman.operations import Handlers
-from dragoman.plugin import Platform, Vertical, installed_plugins
+from dragoman.plugin import Permits, Platform, Vertical, installed_plugins
 from dragoman.services.audit.rows import RowGroup
 from dragoman.services.audit.trail import AuditTrail
 from dragoman.services.subscriptions.store_outbox import Outbox
@@ -34,6 +34,7 @@ class Plugged:
         trail: AuditTrail,
         vault: Vault,
         outgoing: Clients,
+        permits: Permits,
     ) -> None:
         self._handlers = handlers
         self._gate: Gate | None = None
@@ -49,6 +50,7 @@ class Plugged:
             outgoing=outgoing,
             run=self._run,
             publish=self._publish,
+            permits=permits,
             performs=settings.tasks.take_over,
         )
         self.verticals: Sequence[Vertical] = [plugin.load_build()(platform) for plugin in installed_plugins()]

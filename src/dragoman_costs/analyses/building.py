@@ -34,6 +34,16 @@ from dragoman_costs.synthetic.loading import Demo
 from dragoman_costs.synthetic.store import DemoStore
 
 
+def build_highlights(platform: Platform) -> Highlights:
+    """Return what a dashboard says of anomalies and savings."""
+    store = RecommendationStore(platform.db, Statements(platform.db, platform.trail, PROMISED))
+    return Highlights(
+        AnomalyService(AnomalyStore(platform.db), publish=platform.publish, new_id=new_id),
+        RecommendationService(store, new_id=new_id),
+        SavingsService(store, ExecutingStore(platform.db, platform.core_db)),
+    )
+
+
 def build_analyses(platform: Platform) -> Vertical:
     """Bind the operations of anomalies, recommendations and the demo; return their workers, jobs and checks."""
     db, handlers = platform.db, platform.handlers
@@ -60,12 +70,11 @@ def build_analyses(platform: Platform) -> Vertical:
     handlers.add(o.GET, recommendations.get)
     handlers.add(o.DECIDE, recommendations.decide)
     handlers.add(o.EXECUTE, executions.execute)
-    savings = SavingsService(store, executing)
-    handlers.add(o.SAVINGS, savings.report)
+    handlers.add(o.SAVINGS, SavingsService(store, executing).report)
     handlers.add(o.RULES, rules.list)
     handlers.add(o.CONFIGURE, configure)
 
-    highlights = Highlights(anomalies, recommendations, savings)
+    highlights = build_highlights(platform)
     handlers.add(highlight.ANOMALIES, highlights.anomalies)
     handlers.add(highlight.RECOMMENDATIONS, highlights.recommendations)
 

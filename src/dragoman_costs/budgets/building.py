@@ -9,11 +9,13 @@ from dragoman.infra.ids import new_id
 from dragoman.infra.jobs import Job
 from dragoman.plugin import Platform, Vertical
 from dragoman.services.inbox.topics import BUDGET_ALERT
+from dragoman_costs.analyses.building import build_highlights
 from dragoman_costs.budgets import operations
 from dragoman_costs.budgets.announcements import BudgetAnnouncements
 from dragoman_costs.budgets.service import BudgetService
 from dragoman_costs.budgets.store import BudgetStore
 from dragoman_costs.dashboard import operations as dashboard
+from dragoman_costs.dashboard.sections import Sections
 from dragoman_costs.dashboard.service import DashboardService
 from dragoman_costs.dashboard.store import DashboardStore
 from dragoman_costs.query.building import build_reader
@@ -50,7 +52,11 @@ def build_budgets(platform: Platform) -> Vertical:
 
 def _build_dashboard(platform: Platform, budgets: BudgetService) -> None:
     service = DashboardService(
-        DashboardStore(platform.db), build_reader(platform), budgets=budgets.list_states, today=today
+        DashboardStore(platform.db),
+        build_reader(platform),
+        budgets=budgets.list_states,
+        highlights=Sections(build_highlights(platform), platform.permits),
+        today=today,
     )
     platform.handlers.add(dashboard.DASHBOARD, service.dashboard)
     platform.handlers.add(dashboard.OVERVIEW, service.overview)

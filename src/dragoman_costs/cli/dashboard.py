@@ -60,6 +60,12 @@ def _page(page: Json, width: int) -> Iterator[Text]:
     if page["budgets"]:
         yield Text()
         yield from _budgets(page["budgets"], width)
+    if page["anomalies"] and page["anomalies"]["items"]:
+        yield Text()
+        yield from _anomalies(page["anomalies"]["items"], width)
+    if page["savings"] and page["savings"]["items"]:
+        yield Text()
+        yield from _savings(page["savings"], width)
 
 
 def _totals(one: Json, width: int) -> Iterator[Text]:
@@ -147,6 +153,30 @@ def _budgets(budgets: Sequence[Json], width: int) -> Iterator[Text]:
         line.append_text(bar(state["actual_percent"] / 100, bar_width, style=style))
         line.append(f" {percent(state['actual_percent']):>6}", style=style)
         yield line.append(words, style="dim")
+
+
+def _anomalies(items: Sequence[Json], width: int) -> Iterator[Text]:
+    yield Text("Anomalies", style="bold")
+    for one in items:
+        excess = _signed(one["excess"])
+        line = Text(f"{_short(one['day']):<7}", style="dim")
+        line.append(cut(one["title"], width - 7 - len(excess) - 5), style="default")
+        line.append(f" {excess}", style="red" if Decimal(one["excess"]) > 0 else "green")
+        yield line.append(f" {one['currency']}", style="dim")
+
+
+def _savings(savings: Json, width: int) -> Iterator[Text]:
+    heading = Text("Savings a month", style="bold")
+    for one in savings["totals"]:
+        words = f"   {one['currency']} {amount(one['found'])} found, {amount(one['approved'])} approved"
+        heading.append(f"{words}, {amount(one['realised'])} realised", style="dim")
+    yield heading
+    for one in savings["items"]:
+        monthly = amount(one["saving_monthly"])
+        words = f" {monthly} {one['currency']}"
+        line = Text(cut(one["title"], width - len(words) - 10))
+        line.append(words, style="green")
+        yield line.append(f" {one['confidence']}", style="dim")
 
 
 def _signed(text: str) -> str:

@@ -8,6 +8,7 @@ from uuid import UUID
 from pydantic import Field
 
 from dragoman.operations import Input, Output
+from dragoman_costs.highlights.models import AnomalyHighlights, SavingHighlights
 from dragoman_costs.money import Amount
 from dragoman_costs.query.models import Currency, Day
 
@@ -152,3 +153,9 @@ class Dashboard(Look):
     granularity: Granularity
     currencies: list[CurrencyPage]
     budgets: list[dict[str, Any]] = Field(description="Budgets in force with their state, the fullest first.")
+    anomalies: AnomalyHighlights | None = Field(
+        None, description="Those that need attention, the newest first; null for who may not see them."
+    )
+    savings: SavingHighlights | None = Field(
+        None, description="Savings found and realised, and the largest that wait; null for who may not see them."
+    )

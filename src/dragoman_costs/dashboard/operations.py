@@ -10,8 +10,8 @@ _TIME: Final = {"start_date": "2026-11-01", "end_date": "2026-11-18"}
 DASHBOARD = Operation(
     "costs.dashboard", "Look at costs on one page", m.LookAtCosts, m.Dashboard, _READ, part_of="costs",
     description="Totals beside the time before, trend, forecast with an interval of 80 %, shares of providers, "
-    "services and accounts, what moved, what is untagged, and budgets. Unset, the month of the last day that has "
-    "data. Amounts stand apart by currency.",
+    "services and accounts, what moved, what is untagged, budgets, anomalies and savings. Unset, the month of the "
+    "last day that has data. Amounts stand apart by currency.",
     example=_TIME,
 )  # fmt: skip
 OVERVIEW = Operation(

@@ -12,6 +12,7 @@ from dragoman.errors import InvalidInput
 from dragoman.infra.db import Scope, scope_of
 from dragoman_costs.dashboard import figures
 from dragoman_costs.dashboard import models as m
+from dragoman_costs.dashboard.sections import Sections
 from dragoman_costs.dashboard.store import DashboardStore, Reach, Record
 from dragoman_costs.forecast import LONGEST_HISTORY
 from dragoman_costs.query.errors import RateMissing
@@ -52,11 +53,18 @@ class DashboardService:
     """Shows the spend of a tenant."""
 
     def __init__(
-        self, store: DashboardStore, reader: CostReader, *, budgets: Budgets, today: Callable[[], date]
+        self,
+        store: DashboardStore,
+        reader: CostReader,
+        *,
+        budgets: Budgets,
+        highlights: Sections,
+        today: Callable[[], date],
     ) -> None:
         self._store = store
         self._reader = reader
         self._budgets = budgets
+        self._highlights = highlights
         self._today = today
 
     async def dashboard(self, caller: Caller, request: m.LookAtCosts) -> m.Dashboard:
@@ -68,10 +76,13 @@ class DashboardService:
         scope = scope_of(caller)
         async with self._seen(scope, request) as seen:
             budgets = [dict(one) for one in await self._budgets(caller)]
+            until = seen.period.end_date if seen else None
+            anomalies = await self._highlights.anomalies(caller, request, until=until)
+            savings = await self._highlights.savings(caller, request)
             if seen is None:
                 return m.Dashboard(
                     period=None, previous=None, as_of=None, synthetic=False, granularity=request.granularity,
-                    currencies=[], budgets=budgets,
+                    currencies=[], budgets=budgets, anomalies=anomalies, savings=savings,
                 )  # fmt: skip
             services = await self._services(scope, seen)
             rows = await self._store.compare_accounts(scope, seen.reach, seen.period.start_date)
@@ -91,7 +102,10 @@ class DashboardService:
                     movers=figures.movers(moving, _MOST_SHOWN),
                 )
             )
-        return m.Dashboard(**seen.look, granularity=request.granularity, currencies=pages, budgets=budgets)
+        return m.Dashboard(
+            **seen.look, granularity=request.granularity, currencies=pages, budgets=budgets,
+            anomalies=anomalies, savings=savings,
+        )  # fmt: skip
 
     async def overview(self, caller: Caller, request: m.LookAtCosts) -> m.Overview:
         """Return totals, with their forecast."""
