@@ -90,7 +90,10 @@ def _handler(take: Callable[[Notification], Reply]) -> type[BaseHTTPRequestHandl
             self.do_POST()
 
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            size = int(self.headers.get("content-length", 0))
+            body = self.rfile.read(size)
+            if len(body) < size:
+                return  # the sender was killed in the middle of it
             headers = {name.lower(): value for name, value in self.headers.items()}
             reply = take(Notification(self.path, headers, body))
             if reply.held is not None:

@@ -26,3 +26,12 @@ INSERT INTO cost_totals_daily (tenant_id, slice_id, day, account_id, provider, c
 SELECT tenant_id, slice_id, day, account_id, provider, currency,
     sum(billed), sum(effective), sum(list), sum(contracted), sum(untagged), sum(row_count)
 FROM cost_services_daily GROUP BY tenant_id, slice_id, day, account_id, provider, currency;
+
+CREATE FUNCTION empty_cost_totals() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+BEGIN
+    DELETE FROM cost_totals_daily WHERE tenant_id = NEW.id;
+    RETURN NULL;
+END $$;
+REVOKE ALL ON FUNCTION empty_cost_totals FROM PUBLIC;
+CREATE TRIGGER cost_totals_go_with_their_tenant AFTER UPDATE OF status ON tenants
+    FOR EACH ROW WHEN (NEW.status = 'deleted') EXECUTE FUNCTION empty_cost_totals();

@@ -80,6 +80,7 @@ CREATE TRIGGER slices_are_held_against_budgets AFTER UPDATE OF state ON cost_sli
 
 CREATE FUNCTION empty_cost_budgets() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 BEGIN
+    DELETE FROM cost_budget_alerts WHERE tenant_id = NEW.id;
     DELETE FROM cost_budget_checks WHERE tenant_id = NEW.id;
     DELETE FROM cost_budgets WHERE tenant_id = NEW.id;
     RETURN NULL;

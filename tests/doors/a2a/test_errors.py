@@ -2,6 +2,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator
+from datetime import date
 from enum import EnumType
 from typing import Any
 
@@ -18,7 +19,8 @@ from tests.doors.a2a.calling import ERROR_INFO
 
 GIVEN: dict[str, Any] = {
     "errors": [FieldError(field="name", message="is required")], "limit_bytes": 5, "retry_after_s": 3, "expected": 1,
-    "current": 2, "after_s": 1.5, "served": ("1.0",), "allowed": ["GET"], "missing": [{"field": "approvals"}],
+    "current": 2, "after_s": 1.5, "limit_s": 1.5, "served": ("1.0",), "allowed": ["GET"], "rows": 5, "most_rows": 4,
+    "missing": [{"field": "approvals"}], "RateMissing.missing": [("USD", date(2026, 11, 1))],
     "policies": [{"id": "p", "version": "1"}], "words": {"message": "no"},
 }  # fmt: skip
 SPEC = {
@@ -52,19 +54,20 @@ def _made(error: type[DragomanError]) -> DragomanError:
     """One of each, whatever it takes."""
     wanted = inspect.signature(error.__init__).parameters.values()
     named = {
-        one.name: GIVEN.get(one.name, "x")
-        for one in wanted
-        if one.kind in (one.KEYWORD_ONLY,) and one.default is one.empty
+        one.name: _given(error, one) for one in wanted if one.kind in (one.KEYWORD_ONLY,) and one.default is one.empty
     }
     placed = [
-        _given(one) for one in list(wanted)[1:] if one.kind is one.POSITIONAL_OR_KEYWORD and one.default is one.empty
+        _given(error, one)
+        for one in list(wanted)[1:]
+        if one.kind is one.POSITIONAL_OR_KEYWORD and one.default is one.empty
     ]
     return error(*placed, **named)
 
 
-def _given(parameter: inspect.Parameter) -> Any:
-    kind = parameter.annotation
-    return next(iter(kind)) if isinstance(kind, EnumType) else GIVEN.get(parameter.name, "x")
+def _given(error: type[DragomanError], parameter: inspect.Parameter) -> Any:
+    if isinstance(kind := parameter.annotation, EnumType):
+        return next(iter(kind))
+    return GIVEN.get(f"{error.__name__}.{parameter.name}", GIVEN.get(parameter.name, "x"))
 
 
 @pytest.mark.req("RAD-H2-1")

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from tests.backstage import sql
-from tests.harness import InProcess, Server, wait_for
+from tests.harness import InProcess, Server
 from tests.minutes import in_one_minute
 from tests.services.inbox.senders import EXPORT, Json, Source, plain, standard
 
@@ -262,16 +262,8 @@ def test_an_address_that_sends_bad_ones_is_sent_away_and_a_source_has_a_limit_of
         bad = [source.post(BODY, {}).status_code for _ in range(6)]
         sent_away = source.send(EXPORT)
         signing = source.post(BODY, {}, f"/api/webhooks/docusign/{uuid4()}")
-        counted = wait_for(lambda: _counts(server), "the counts")
 
     assert good == [202] * 10 + [429]
     assert bad == [401] * 5 + [429]
     assert (sent_away.status_code, int(sent_away.headers["retry-after"]) > 0) == (429, True)
     assert signing.status_code == 429
-    assert {"accepted", "limited", "rejected"} <= counted
-
-
-def _counts(server: Server) -> set[str]:
-    with server.client() as client:
-        lines = client.get("/metrics").text.splitlines()
-    return {line.split('outcome="')[1].split('"')[0] for line in lines if line.startswith("dragoman_webhooks_total{")}

@@ -150,11 +150,13 @@ def test_metrics_tell_what_became_of_events_and_what_waits(server: Process, sour
     source.send(event("wrong", wrong=True), "wrong")
     source.send(event("right"), "right")
     source.ended(2)
+    source.post(b"{}", {})
 
     with server.client() as client:
         told = client.get("/metrics").text
 
     for line in (
+        'dragoman_webhooks_total{outcome="rejected",provider="hmac"}',
         'dragoman_webhooks_total{outcome="accepted",provider="hmac"}',
         'dragoman_webhook_events_total{outcome="processed"}',
         'dragoman_webhook_events_total{outcome="dead"}',

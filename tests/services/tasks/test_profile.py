@@ -21,7 +21,7 @@ CORE = {
     *("approval.request", "approval.decide", "signature.prepare", "signature.status"),
 }
 # Of webhooks and of plugins: the profile is that of contracts.
-OTHERS = ("webhook.", "costs.")
+OTHERS = ("webhook.", "costs.", "remediation.")
 SENSITIVE = {"signature.send", "signature.void", "document.mark_executed"}
 DOCUMENT = {"type": "document", "id": "nda-1"}
 

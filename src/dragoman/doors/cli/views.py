@@ -13,6 +13,7 @@ from dragoman.doors.cli.cells import SECRETS, entry
 from dragoman.doors.cli.endings import Ending, Refused
 from dragoman.doors.cli.table import render_list
 
+Json = dict[str, Any]
 # Wider than any list: what goes into a pipe or a file is never cut.
 _UNBOUNDED = 10_000
 
@@ -40,13 +41,22 @@ class View:
             self.note(f"more: {more}")
 
     def thing(self, data: Mapping[str, Any]) -> None:
-        """One thing: names on the left, values on the right, each on its own line so that it can be copied whole."""
+        """One thing: names on the left, values on the right, each on its own line so that it can be copied whole.
+
+        What it has several of follows as lists.
+        """
+        found = list(_entries(data))
+        lists = [(name, value) for name, value in found if _is_list_of_things(value)]
         # What it is comes first, how often it changed last.
-        entries = sorted(_entries(data), key=lambda item: item[0] == "version")
+        entries = sorted((one for one in found if one not in lists), key=lambda item: item[0] == "version")
         width = max((len(name) for name, _ in entries), default=0)
         for name, value in entries:
             label = name.replace("_", " ").ljust(width)
             self.out.print(Text.assemble((label, "dim"), "  ", entry(name, value)))
+        for name, rows in lists:
+            self.out.print(Text(f"\n{name.replace('_', ' ')}", style="dim"))
+            for line in render_list(name, rows, self.out.width):
+                self.out.print(line)
         if any(name.rpartition(".")[2] in SECRETS for name, _ in entries):
             self.err.print(Text("\nKeep what is highlighted now: it is shown this once.", style="yellow"))
 
@@ -85,9 +95,20 @@ def _console(file: Any) -> Console:
     return Console(file=file, highlight=False, soft_wrap=True, width=None if bounded else _UNBOUNDED)
 
 
+def _is_list_of_things(value: Any) -> bool:
+    """Check whether it has fields that a list can show in columns."""
+    if not isinstance(value, list):
+        return False
+    things = cast("list[Any]", value)
+    return all(
+        isinstance(one, dict) and any(not isinstance(field, dict | list) for field in cast("Json", one).values())
+        for one in things
+    )
+
+
 def _entries(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in data.items():
         if isinstance(value, dict) and value:
-            yield from _entries(cast("dict[str, Any]", value), f"{prefix}{name}.")
+            yield from _entries(cast("Json", value), f"{prefix}{name}.")
         elif value is not None and value not in ({}, []):
             yield f"{prefix}{name}", value
