@@ -5,6 +5,7 @@ from typing import Final
 
 from tests.chaos.callers import Json, envelope, message
 from tests.chaos.followers import Followers
+from tests.chaos.imports import Importer
 from tests.chaos.installation import REMOTE_A2A, REMOTE_MCP
 from tests.chaos.persistence import Book, Client, Taken
 from tests.chaos.webhooks import Sender
@@ -17,9 +18,10 @@ _MODES: Final = {"work.park": "once", "work.find": "once", "work.repeat": "repea
 class Activities:
     """All of them; each gives up when the run ends before it is done."""
 
-    def __init__(self, book: Book, followers: Followers, sender: Sender, *, remote: bool) -> None:
+    def __init__(self, book: Book, followers: Followers, sender: Sender, importer: Importer, *, remote: bool) -> None:
         self._book = book
         self._sender = sender
+        self._importer = importer
         self._followers = followers
         self._remote = remote
 
@@ -34,6 +36,7 @@ class Activities:
             self.cancel: 1,
             self.retry: 1,
             self._sender.send: 4,
+            self._importer.bring: 2,
             self.hand_over_to_others: 3 if self._remote else 0,
         }
         [activity] = client.chance.choices(list(chosen), list(chosen.values()))

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from decimal import Decimal
 from random import Random
 from threading import Event, Lock
 
@@ -36,6 +37,14 @@ class Taken:
     run: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedImport:
+    """A file of billing data: the period that it is of, and what it adds up to."""
+
+    period: str
+    total: Decimal
+
+
 @dataclass
 class Book:
     """What was acknowledged, refused and wrong in a run; many threads write it."""
@@ -45,6 +54,7 @@ class Book:
     writes: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     # The ids that each acknowledged webhook was answered with.
     webhooks: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    imports: dict[str, PlannedImport] = field(default_factory=dict[str, PlannedImport])
     refused: Counter[str] = field(default_factory=Counter[str])
     wrong: list[str] = field(default_factory=list[str])
     two_tasks: list[str] = field(default_factory=list[str])
@@ -63,6 +73,13 @@ class Book:
         """Remember a webhook that was acknowledged."""
         with self._lock:
             self.webhooks[name] = ids
+
+    def plan_import(self, name: str, period: str, rows: int) -> Decimal:
+        """Remember a file before it is sent; gives the amount of each of its rows, which no other file has."""
+        with self._lock:
+            amount = len(self.imports) + Decimal("1.05")
+            self.imports[name] = PlannedImport(period, rows * amount)
+        return amount
 
     def wrote(self, operation: str, task_id: str) -> None:
         """Remember a write; a repetition of it is the same write."""

@@ -13,6 +13,7 @@ from typing import Any
 from tests.chaos.activities import Activities
 from tests.chaos.faults import Injector, Supervisor, draw
 from tests.chaos.followers import Followers
+from tests.chaos.imports import Importer
 from tests.chaos.installation import Installation
 from tests.chaos.parked import Parked
 from tests.chaos.persistence import Book, Client, GaveUp
@@ -104,7 +105,7 @@ class Siege:
     def _besiege(self, site: Installation, subscriber: Subscriber, began: float) -> Outcome:
         plan, book = self._plan, self._book
         followers = Followers(site, self._giving_up, plan.seed)
-        activities = Activities(book, followers, Sender(site, book), remote=plan.remote)
+        activities = Activities(book, followers, Sender(site, book), Importer(site, book), remote=plan.remote)
         injector, supervisor = Injector(site), Supervisor(site)
         supervisor.start()
         with ThreadPoolExecutor(plan.clients, thread_name_prefix="client") as pool:
@@ -131,6 +132,7 @@ class Siege:
             "acknowledged tasks": len(book.taken),
             "acknowledged writes": len(book.writes),
             "acknowledged webhooks": len(book.webhooks),
+            "acknowledged imports": sum(name in book.taken for name in book.imports),
             "answers that said not now": dict(book.refused),
             "asked a person": parked.asked,
             "messages to a subscriber": subscriber.requests,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.services.tasks.lifecycle import TRANSITIONS, State
+from tests.chaos import imports
 from tests.chaos.callers import Caller
 from tests.chaos.faults import Pause
 from tests.chaos.followers import Followers
@@ -51,6 +52,9 @@ class Verdict:
             # An attempt that was stopped in the middle of its effect may end it: the next one waits for that.
             self._overlaps("actions that overlap", [one for one in taken if one.lane == "action"], ("begin", "tick")),
             Check("webhooks lost, doubled, out of turn", len(self._book.webhooks), complaints(self._site, self._book)),
+            Check(
+                "imports lost, doubled or in part", len(self._book.imports), imports.complaints(self._site, self._book)
+            ),
             Check("keys with two tasks", len(taken), self._book.two_tasks),
             Check("followers with gap, double, disorder", len(self._followers.followed), self._followers.complaints()),
             self._logs(),
