@@ -81,6 +81,7 @@ def test_a_record_is_sealed_soon_after_it_is_written(ledger: Ledger) -> None:
     ledger.write()
 
     wait_for(lambda: ledger.records()[0]["seq"] == 1, "the seal")
+    wait_for(lambda: ledger.verify()["trusted_heads"], "the head, which is kept once the seal is committed")
     assert ledger.verify() | {"head": {}} == {
         "ok": True,
         "records": 1,
