@@ -187,7 +187,8 @@ class Injector:
                 node.stop()
         begun.set()
         time.sleep(fault.lasts_s)
-        node.skew(ahead_by(600 + 100 * fault.lasts_s) if fault.kind == "skew" else {})
+        ahead_s = 600 + 100 * fault.lasts_s
+        node.skew(ahead_by(ahead_s, node.environment) if fault.kind == "skew" else {})
         node.supervised = True
         node.launch_if_ended()
 

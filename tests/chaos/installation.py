@@ -195,7 +195,7 @@ def two_servers(*extra: str, environment: Mapping[str, str] | None = None) -> In
     return made
 
 
-def ahead_by(seconds: float) -> dict[str, str]:
-    """The environment of a process whose wall clock is so far ahead."""
-    path = os.pathsep.join([str(Path(__file__).parent / "skew"), _TREE])
-    return {"PYTHONPATH": path, "CHAOS_AHEAD_S": str(seconds)}
+def ahead_by(seconds: float, environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What makes the wall clock of a process be so far ahead that has this environment otherwise."""
+    path = [str(Path(__file__).parent / "skew"), (environment or {}).get("PYTHONPATH", _TREE)]
+    return {"PYTHONPATH": os.pathsep.join(path), "CHAOS_AHEAD_S": str(seconds)}

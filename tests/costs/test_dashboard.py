@@ -112,7 +112,7 @@ def test_it_is_converted_where_all_days_have_a_rate_and_refused_where_one_has_no
     store(server, several, rows)
     asked = {**OCTOBER, "currency": "EUR"}
     with server.client(server.token(tenant=several.slug)) as client:
-        refused = problem(client.get("/api/dashboard", params=asked), 409, "CONFLICT")
+        refused = problem(client.get("/api/dashboard", params=asked), 400, "INVALID_PARAMS")
         rate = {"from_currency": "USD", "to_currency": "EUR", "period": "2026-10", "rate": "0.5"}
         data(client.post("/api/cost-rates", json={"rates": [rate]}))
 

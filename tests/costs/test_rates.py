@@ -74,7 +74,7 @@ def test_without_a_rate_nothing_is_converted_and_the_pair_and_days_are_named(ser
     set_rates(server, tenant, rate("USD", "2026-09-01", "0.9"), rate("EUR", "2026-09", "1.1", target="CHF"))
 
     with server.client(server.token(role="viewer", tenant=tenant.slug)) as client:
-        refused = problem(client.post("/api/costs/query", json={"currency": "EUR"}), 409, "CONFLICT")
+        refused = problem(client.post("/api/costs/query", json={"currency": "EUR"}), 400, "INVALID_PARAMS")
 
     assert refused["details"]["reason"] == "RATE_MISSING"
     assert refused["details"]["missing"] == [
@@ -114,7 +114,7 @@ def test_rates_are_those_of_the_tenant(server: Server, tenant: Tenant) -> None:
     set_rates(server, tenant, rate("USD", "2026-09", "0.9"), rate("CHF", "2026-09", "2"))
 
     with server.client(server.token(role="viewer", tenant=rival.slug)) as client:
-        problem(client.post("/api/costs/query", json={"currency": "EUR"}), 409, "CONFLICT")
+        problem(client.post("/api/costs/query", json={"currency": "EUR"}), 400, "INVALID_PARAMS")
 
 
 @pytest.mark.parametrize(

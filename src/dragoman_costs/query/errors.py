@@ -5,7 +5,7 @@ from datetime import date, timedelta
 from itertools import groupby
 from typing import Any, Final
 
-from dragoman.errors import Conflict, FieldError, InvalidInput
+from dragoman.errors import FieldError, InvalidInput
 
 _NARROW: Final = (
     "set start_date and end_date to a shorter time, filter by account, or group by provider, service or region in "
@@ -24,7 +24,7 @@ class QueryTooCostly(InvalidInput):
         self.details |= {"reason": "QUERY_TOO_COSTLY", "rows": rows, "most_rows": most_rows}
 
 
-class RateMissing(Conflict):
+class RateMissing(InvalidInput):
     """Amounts cannot be converted: the tenant has set no rate for some days."""
 
     def __init__(self, currency: str, missing: Sequence[tuple[str, date]]) -> None:
@@ -33,11 +33,9 @@ class RateMissing(Conflict):
             for source, days in groupby(sorted(missing), key=lambda one: one[0])
         ]
         words = "; ".join(f"{pair['from']} to {pair['to']} on {_shown(pair['days'])}" for pair in pairs)
-        super().__init__(
-            f"no rate for {words}: set one with cost_rate_set, or leave out currency",
-            reason="RATE_MISSING",
-            missing=pairs,
-        )
+        told = f"no rate for {words}: set one with cost_rate_set, or leave out currency"
+        super().__init__([FieldError(field="currency", message=told)], told)
+        self.details |= {"reason": "RATE_MISSING", "missing": pairs}
 
 
 def _spans(days: Iterable[date]) -> Iterable[dict[str, str]]:
