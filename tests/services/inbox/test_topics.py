@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dragoman.services.inbox.topics import read_meaning
@@ -111,6 +111,7 @@ _VALUES = st.recursive(
 )
 
 
+@example(provider="gcp", payload={"message": {"data": "\x80"}})
 @given(provider=st.sampled_from(["aws", "gcp", "azure", "hmac", "k8s"]), payload=_VALUES)
 def test_no_payload_breaks_the_reading(provider: str, payload: Any) -> None:
     meaning = read_meaning(provider, payload)
