@@ -1,15 +1,13 @@
 """What goes in and out of imports."""
 
-import base64
-import binascii
-import hashlib
 from datetime import date, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final, Self
 from uuid import UUID
 
-from pydantic import BeforeValidator, Field, PlainSerializer, StringConstraints, WithJsonSchema, model_validator
+from pydantic import Field, StringConstraints, WithJsonSchema, model_validator
 
+from dragoman.binary import DECODED, NAMED_BY_HASH
 from dragoman.operations import Input, ListInput, Output
 from dragoman.text import Name
 from dragoman_costs.money import Amount
@@ -19,25 +17,12 @@ PART_BYTES: Final = 4_194_304
 MOST_PARTS: Final = 100_000
 
 
-def _decoded(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    try:
-        return base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError):
-        raise ValueError("must be base64, with padding and without line breaks") from None
-
-
-def _named(content: bytes) -> str:
-    return f"sha256:{hashlib.sha256(content).hexdigest()}"
-
-
 # In a digest of the input the part stands for itself by its hash.
 PartContent = Annotated[
     bytes,
-    BeforeValidator(_decoded),
+    DECODED,
     Field(min_length=1, max_length=PART_BYTES),
-    PlainSerializer(_named, when_used="json"),
+    NAMED_BY_HASH,
     WithJsonSchema({"type": "string", "format": "byte", "minLength": 1}),
 ]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]

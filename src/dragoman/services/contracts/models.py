@@ -1,15 +1,13 @@
 """What a document is, and what can be asked of documents."""
 
-import base64
-import binascii
-import hashlib
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, StringConstraints, WithJsonSchema
+from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
 
+from dragoman.binary import DECODED, NAMED_BY_HASH
 from dragoman.operations import Input, ListInput, Output
 from dragoman.text import Name, clean
 
@@ -45,24 +43,11 @@ class VersionKind(StrEnum):
     SIGNED = "signed"
 
 
-def _decoded(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    try:
-        return base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError):
-        raise ValueError("must be base64, with padding and without line breaks") from None
-
-
-def _named(content: bytes) -> str:
-    return f"sha256:{hashlib.sha256(content).hexdigest()}"
-
-
-# In a digest of the input the content stands for itself by its hash: canonical JSON of megabytes takes half a second.
+# In a digest of the input the content stands for itself by its hash.
 Content = Annotated[
     bytes,
-    BeforeValidator(_decoded),
-    PlainSerializer(_named, when_used="json"),
+    DECODED,
+    NAMED_BY_HASH,
     WithJsonSchema({"type": "string", "format": "byte", "minLength": 1}),
 ]
 DocumentRef = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(clean)]
