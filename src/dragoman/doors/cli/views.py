@@ -48,7 +48,10 @@ class View:
         found = list(_entries(data))
         lists = [(name, value) for name, value in found if _is_list_of_things(value)]
         # What it is comes first, how often it changed last.
-        entries = sorted((one for one in found if one not in lists), key=lambda item: item[0] == "version")
+        entries = sorted(
+            ((name, value) for name, value in found if not _is_list_of_things(value)),
+            key=lambda item: item[0] == "version",
+        )
         width = max((len(name) for name, _ in entries), default=0)
         for name, value in entries:
             label = name.replace("_", " ").ljust(width)

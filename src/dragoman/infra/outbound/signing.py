@@ -3,10 +3,17 @@
 import base64
 import binascii
 import hmac
+import secrets
 from collections.abc import Iterable
 from typing import Final
 
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - how such a secret begins, not one
+_SECRET_BYTES: Final = 32
+
+
+def new_signing_secret() -> str:
+    """Return a new secret, as both sides keep it."""
+    return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
 
 
 def signing_key(token: str) -> bytes:

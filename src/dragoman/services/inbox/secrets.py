@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -14,11 +13,10 @@ import orjson
 
 from dragoman.errors import InvalidInput
 from dragoman.infra.auth.vault import Vault
+from dragoman.infra.outbound.signing import SECRET_PREFIX, new_signing_secret, signing_key
 from dragoman.services.inbox.models import LiveSecret
 from dragoman.services.inbox.store_sources import place_of
 
-PREFIX: Final = "whsec_"
-_BYTES: Final = 32
 _HINT: Final = 4
 # Each is tried on every webhook.
 MOST_LIVE: Final = 5
@@ -33,8 +31,8 @@ class Secret:
 
     @property
     def key(self) -> bytes:
-        """The key of Standard Webhooks: what follows the prefix is base64; a text without it is the key itself."""
-        return base64.b64decode(self.text.removeprefix(PREFIX)) if self.text.startswith(PREFIX) else self.text.encode()
+        """The key of Standard Webhooks."""
+        return signing_key(self.text)
 
     @property
     def live(self) -> bool:
@@ -49,7 +47,7 @@ class Secret:
 
 def make_secret() -> Secret:
     """Return a new secret in the form of Standard Webhooks."""
-    return Secret(PREFIX + base64.b64encode(secrets.token_bytes(_BYTES)).decode())
+    return Secret(new_signing_secret())
 
 
 def read_secret(text: str) -> Secret:
@@ -61,10 +59,10 @@ def read_secret(text: str) -> Secret:
     if not text.isascii() or not text.isprintable():
         raise InvalidInput.of("secret", "must be printable ASCII text")
     try:
-        if text.startswith(PREFIX):
-            base64.b64decode(text.removeprefix(PREFIX), validate=True)
+        if text.startswith(SECRET_PREFIX):
+            base64.b64decode(text.removeprefix(SECRET_PREFIX), validate=True)
     except binascii.Error:
-        raise InvalidInput.of("secret", f"must be base64 after {PREFIX}") from None
+        raise InvalidInput.of("secret", f"must be base64 after {SECRET_PREFIX}") from None
     return Secret(text)
 
 

@@ -1,8 +1,6 @@
 """Rules of subscriptions: what can be subscribed to, where to, and who answers for it."""
 
-import base64
 import difflib
-import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Final, Protocol
@@ -13,7 +11,7 @@ from dragoman.errors import InvalidInput, NotFound, Stale
 from dragoman.infra.auth.vault import Vault
 from dragoman.infra.db import Scope, scope_of
 from dragoman.infra.outbound import Guard
-from dragoman.infra.outbound.signing import SECRET_PREFIX
+from dragoman.infra.outbound.signing import new_signing_secret
 from dragoman.operations import Page, page
 from dragoman.services.subscriptions import models as m
 from dragoman.services.subscriptions.errors import NotActive, TooManySubscriptions
@@ -23,7 +21,6 @@ from dragoman.services.subscriptions.store import Record, SubscriptionStore
 from dragoman.services.tasks.identity import caller_json
 
 MOST_SUBSCRIPTIONS: Final = 200
-_SECRET_BYTES: Final = 32
 
 
 class Sends(Protocol):
@@ -110,7 +107,7 @@ class SubscriptionService:
         Raises:
             TooManySubscriptions: the tenant has enough.
         """
-        subscription_id, secret = self._new_id(), _new_secret()
+        subscription_id, secret = self._new_id(), new_signing_secret()
         row = await self._store.add(
             scope_of(caller),
             subscription_id,
@@ -166,7 +163,7 @@ class SubscriptionService:
         Raises:
             NotFound: the tenant has no subscription with this id.
         """
-        secret = _new_secret()
+        secret = new_signing_secret()
         sealed = self._seal(caller, given.subscription_id, secret)
         row = await self._store.rotate(
             scope_of(caller), given.subscription_id, secret=sealed, grace=timedelta(seconds=given.grace_s)
@@ -273,7 +270,3 @@ class SubscriptionService:
                 near = difflib.get_close_matches(pattern, self._patterns, 1, 0.5)
                 hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(self._patterns)}"
                 raise InvalidInput.of("events", f"no events are called {pattern[:100]!r}; {hint}")
-
-
-def _new_secret() -> str:
-    return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
